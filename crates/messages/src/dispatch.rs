@@ -1,9 +1,8 @@
 //! `crawl.scheduled` and `crawl.ready`: orders to fetch a URL.
 
-use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{DiscoveryKind, Millis, Trail, is_default};
+use crate::{FrontierUrl, Millis, UrlContext, is_default};
 
 /// Time after the dispatch during which its request may be sent, in milliseconds; later it is deferred.
 pub const SEND_WINDOW_MS: Millis = 20_000;
@@ -55,33 +54,8 @@ impl TryFrom<String> for DispatchId {
 pub struct Dispatch {
     /// Identifier of this dispatch.
     pub id: DispatchId,
-    /// Crawl of the URL.
-    pub crawl: String,
-    /// Fingerprint of crawl and canonical form.
-    pub fingerprint: Fingerprint,
     /// URL to request.
-    pub url: String,
-    /// Canonical form, if it differs from `url`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// Policy of the canonical form; absent: `standard/1`. Redirect targets are compared under it.
-    #[serde(default, skip_serializing_if = "Policy::is_standard")]
-    pub policy: Policy,
-    /// Site, computed at admission.
-    pub site: String,
-    /// Link depth from the seed.
-    pub depth: u16,
-    /// Way in which the URL was discovered.
-    pub sighting: DiscoveryKind,
-    /// Page that led here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub via: Option<String>,
-    /// URLs that redirected here, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub chain: Vec<String>,
-    /// Patterns of the pages that lead here, and that of the URL itself.
-    #[serde(default, skip_serializing_if = "Trail::is_empty")]
-    pub trail: Trail,
+    pub context: UrlContext,
     /// Number of this attempt, from 1.
     pub attempt: u8,
     /// Whether a failure of this attempt ends the URL.
@@ -102,10 +76,20 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Returns the canonical form.
+    /// Returns a dispatch that leases a queued URL from `now` on.
     #[must_use]
-    pub fn key(&self) -> &str {
-        self.key.as_deref().unwrap_or(&self.url)
+    pub fn of(waiting: &FrontierUrl, id: DispatchId, last_attempt: bool, now: Millis) -> Self {
+        Self {
+            id,
+            context: waiting.context.clone(),
+            attempt: waiting.failures.saturating_add(1),
+            last_attempt,
+            blocks: waiting.blocks,
+            written_at_ms: waiting.written_at_ms,
+            dispatched_at_ms: now,
+            not_after_ms: now + SEND_WINDOW_MS,
+            expires_ms: now + DISPATCH_TTL_MS,
+        }
     }
 }
 

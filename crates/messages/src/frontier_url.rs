@@ -1,42 +1,17 @@
 //! `crawl.frontier`: queued URLs. The record key is the fingerprint; a tombstone ends the URL.
 
-use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{DiscoveryKind, Millis, Trail, Traps, is_default};
+use crate::{Millis, Traps, UrlContext, is_default};
 
 /// Queued URL: admitted, and without a final outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrontierUrl {
-    pub crawl: String,
-    /// Fingerprint of crawl and canonical form; also the record key.
-    pub fingerprint: Fingerprint,
-    /// URL as found: the one that is requested.
-    pub url: String,
-    /// Canonical form, if it differs from `url`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// Policy of the canonical form; absent: `standard/1`. Redirect targets are compared under it.
-    #[serde(default, skip_serializing_if = "Policy::is_standard")]
-    pub policy: Policy,
-    /// Site, computed at admission.
-    pub site: String,
-    /// Link depth from the seed.
-    pub depth: u16,
-    /// Way in which the URL was discovered.
-    pub sighting: DiscoveryKind,
-    /// Page that led here; absent for seeds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub via: Option<String>,
-    /// URLs that redirected here, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub chain: Vec<String>,
+    /// The URL. Its fingerprint is also the record key.
+    pub context: UrlContext,
     /// Trap handling of the crawl.
     #[serde(default, skip_serializing_if = "is_default")]
     pub traps: Traps,
-    /// Patterns of the pages that lead here.
-    #[serde(default, skip_serializing_if = "Trail::is_empty")]
-    pub trail: Trail,
     /// Content hash of the page that led here, for trap detection; absent if that page has no text, or if the crawl
     /// does not detect traps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,9 +40,20 @@ pub struct FrontierUrl {
 }
 
 impl FrontierUrl {
-    /// Returns the canonical form.
+    /// Returns the record of a URL admitted now, without attempts, trap handling and definition.
     #[must_use]
-    pub fn key(&self) -> &str {
-        self.key.as_deref().unwrap_or(&self.url)
+    pub fn admitted(context: UrlContext, now: Millis) -> Self {
+        Self {
+            context,
+            traps: Traps::default(),
+            content: None,
+            failures: 0,
+            blocks: 0,
+            lost: 0,
+            not_before_ms: 0,
+            written_at_ms: 0,
+            admitted_at_ms: now,
+            definition: 0,
+        }
     }
 }

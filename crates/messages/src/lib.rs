@@ -19,6 +19,7 @@ mod size;
 pub mod topic;
 mod trail;
 mod truncated;
+mod url_context;
 
 pub use codec::{MessageError, decode, encode, is_default};
 pub use control::{
@@ -42,6 +43,7 @@ pub use size::{encoded_len, json_len, json_prefix};
 pub use topic::Topic;
 pub use trail::{Pattern, Trail};
 pub use truncated::Truncated;
+pub use url_context::UrlContext;
 
 /// Time, in milliseconds since the Unix epoch.
 pub type Millis = i64;

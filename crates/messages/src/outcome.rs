@@ -1,10 +1,9 @@
 //! `crawl.outcomes`: results of dispatches.
 
-use orbweaver_url::Fingerprint;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis};
+use crate::{CLOCK_MARGIN_MS, DiscoveryKind, Dispatch, DispatchId, Millis, UrlContext};
 
 /// Outcome reason of a dispatch whose record could not be processed; the record is in the dead letters.
 const REJECTED: &str = "rejected";
@@ -46,21 +45,8 @@ impl OutcomeKind {
 pub struct Outcome {
     /// Dispatch that ended; the highest possible ID if the record belongs to none.
     pub id: DispatchId,
-    /// Crawl of the URL.
-    pub crawl: String,
-    /// Fingerprint of crawl and canonical form.
-    pub fingerprint: Fingerprint,
-    /// URL that was requested.
-    pub url: String,
-    /// Canonical form, if it differs from `url`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    pub site: String,
-    /// Link depth from the seed.
-    pub depth: u16,
-    /// Page that led here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub via: Option<String>,
+    /// URL of the dispatch.
+    pub context: UrlContext,
     /// Number of the attempt, from 1.
     pub attempt: u8,
     /// Kind of result.
@@ -107,21 +93,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of a dispatch for which no request was made.
+    /// Returns the outcome of a dispatch, without the data of a request.
     #[must_use]
-    pub fn unasked(dispatch: Dispatch, kind: OutcomeKind, reason: &str, now: Millis) -> Self {
+    pub fn of(dispatch: &Dispatch, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Self {
         Self {
             id: dispatch.id,
-            crawl: dispatch.crawl,
-            fingerprint: dispatch.fingerprint,
-            url: dispatch.url,
-            key: dispatch.key,
-            site: dispatch.site,
-            depth: dispatch.depth,
-            via: dispatch.via,
+            context: dispatch.context.clone(),
             attempt: dispatch.attempt,
             kind,
-            reason: Some(reason.to_owned()),
+            reason: reason.map(str::to_owned),
             status: None,
             content_type: None,
             bytes: 0,
@@ -129,7 +109,7 @@ impl Outcome {
             dispatched_at_ms: dispatch.dispatched_at_ms,
             requested_at_ms: None,
             answered_at_ms: None,
-            ended_at_ms: now,
+            ended_at_ms,
             written_at_ms: None,
             retry_at_ms: None,
             blocked_until_ms: None,
@@ -143,40 +123,32 @@ impl Outcome {
     pub fn of_rejected(record: &[u8], now: Millis) -> Option<Self> {
         let record: Value = serde_json::from_slice(record).ok()?;
         let dispatch = record.get("dispatch").unwrap_or(&record);
-        let text = |field: &str| dispatch.get(field).and_then(Value::as_str).map(str::to_owned);
-        let small = |field: &str| dispatch.get(field).and_then(Value::as_u64);
-        let fingerprint = text("fingerprint")?.parse().ok()?;
-        Some(Self {
-            id: text("id").and_then(|id| id.try_into().ok()).unwrap_or(DispatchId { epoch: 0, sequence: 0 }),
-            crawl: text("crawl").unwrap_or_default(),
-            fingerprint,
-            url: text("url").unwrap_or_default(),
-            key: text("key"),
-            site: text("site").unwrap_or_default(),
-            depth: small("depth").and_then(|depth| depth.try_into().ok()).unwrap_or(0),
-            via: text("via"),
-            attempt: small("attempt").and_then(|attempt| attempt.try_into().ok()).unwrap_or(0),
-            kind: OutcomeKind::Gone,
-            reason: Some(REJECTED.to_owned()),
-            status: None,
-            content_type: None,
-            bytes: 0,
-            location: None,
-            dispatched_at_ms: dispatch.get("dispatched_at_ms").and_then(Value::as_i64).unwrap_or(now),
-            requested_at_ms: None,
-            answered_at_ms: None,
-            ended_at_ms: now,
-            written_at_ms: None,
-            retry_at_ms: None,
-            blocked_until_ms: None,
-            crawl_delay_ms: None,
-        })
-    }
-
-    /// Returns the canonical form.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        self.key.as_deref().unwrap_or(&self.url)
+        let context = dispatch.get("context")?;
+        let context = UrlContext {
+            crawl: read(context, "crawl").unwrap_or_default(),
+            fingerprint: read(context, "fingerprint")?,
+            url: read(context, "url").unwrap_or_default(),
+            key: read(context, "key"),
+            policy: read(context, "policy").unwrap_or_default(),
+            site: read(context, "site").unwrap_or_default(),
+            depth: read(context, "depth").unwrap_or_default(),
+            sighting: read(context, "sighting").unwrap_or(DiscoveryKind::Link),
+            via: read(context, "via"),
+            chain: read(context, "chain").unwrap_or_default(),
+            trail: read(context, "trail").unwrap_or_default(),
+        };
+        let dispatch = Dispatch {
+            id: read(dispatch, "id").unwrap_or(DispatchId { epoch: 0, sequence: 0 }),
+            context,
+            attempt: read(dispatch, "attempt").unwrap_or_default(),
+            last_attempt: true,
+            blocks: 0,
+            written_at_ms: 0,
+            dispatched_at_ms: read(dispatch, "dispatched_at_ms").unwrap_or(now),
+            not_after_ms: now,
+            expires_ms: now,
+        };
+        Some(Self::of(&dispatch, OutcomeKind::Gone, Some(REJECTED), now))
     }
 
     /// Returns the event time in the store.
@@ -202,22 +174,34 @@ impl Outcome {
     }
 }
 
+/// Returns a field of a record, if it is there and readable.
+fn read<T: DeserializeOwned>(record: &Value, field: &str) -> Option<T> {
+    T::deserialize(record.get(field)?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use orbweaver_url::Fingerprint;
 
     use super::*;
 
     #[test]
     fn a_rejected_dispatch_ends_its_url_when_no_more_than_its_fingerprint_can_be_read() {
         let fingerprint = Fingerprint::of("default", "https://example.org/");
-        let broken = format!(r#"{{"fingerprint":"{fingerprint}","id":7,"depth":-1,"attempt":"x","url":["no text"]}}"#);
+        let broken = format!(
+            r#"{{"id":7,"context":{{"fingerprint":"{fingerprint}","depth":-1,"url":["no text"]}},"attempt":"x"}}"#
+        );
         for value in [broken.clone(), format!(r#"{{"not_before_ms":"soon","dispatch":{broken}}}"#)] {
             let outcome = Outcome::of_rejected(value.as_bytes(), 5).unwrap();
-            assert_eq!((outcome.fingerprint, outcome.kind, outcome.depth), (fingerprint, OutcomeKind::Gone, 0));
+            assert_eq!(
+                (outcome.context.fingerprint, outcome.kind, outcome.context.depth),
+                (fingerprint, OutcomeKind::Gone, 0)
+            );
             assert_eq!((outcome.reason.as_deref(), outcome.ended_at_ms), (Some("rejected"), 5));
         }
-        for value in ["", "{", "{}", "[]", r#"{"fingerprint":"x"}"#, r#"{"dispatch":null}"#] {
+        for value in ["", "{", "{}", "[]", r#"{"context":{"fingerprint":"x"}}"#, r#"{"dispatch":null}"#] {
             assert_eq!(Outcome::of_rejected(value.as_bytes(), 5), None, "{value}");
         }
     }
@@ -227,6 +211,6 @@ mod tests {
         let ready = include_str!("../../../schemas/examples/ready/1/default-interval.json");
         let read: crate::ReadyDispatch = serde_json::from_str(ready).unwrap();
         let outcome = Outcome::of_rejected(ready.as_bytes(), 5).unwrap();
-        assert_eq!(outcome, Outcome::unasked(read.dispatch, OutcomeKind::Gone, REJECTED, 5));
+        assert_eq!(outcome, Outcome::of(&read.dispatch, OutcomeKind::Gone, Some(REJECTED), 5));
     }
 }

@@ -1,9 +1,8 @@
 //! `crawl.pages`: a fetched page. This JSON is the header `page`; the body is the record's value.
 
-use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-use crate::{DiscoveryKind, Millis, Trail, Truncated};
+use crate::{Millis, Truncated, UrlContext};
 
 /// Encoding of the body in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,28 +17,8 @@ pub enum BodyEncoding {
 /// Metadata of a fetched page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    pub crawl: String,
-    /// Fingerprint of crawl and canonical form.
-    pub fingerprint: Fingerprint,
     /// URL that was requested.
-    pub url: String,
-    /// Canonical form, if it differs from `url`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    pub site: String,
-    /// Link depth from the seed.
-    pub depth: u16,
-    /// Way in which the URL was discovered.
-    pub sighting: DiscoveryKind,
-    /// Page that led here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub via: Option<String>,
-    /// URLs that redirected here, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub chain: Vec<String>,
-    /// Patterns of the pages that lead here, and that of the page itself.
-    #[serde(default, skip_serializing_if = "Trail::is_empty")]
-    pub trail: Trail,
+    pub context: UrlContext,
     /// HTTP status.
     pub status: u16,
     /// Content type, as given by the server.
@@ -67,12 +46,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// Returns the canonical form.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        self.key.as_deref().unwrap_or(&self.url)
-    }
-
     /// Returns the event time in the store.
     #[must_use]
     pub fn event_ms(&self) -> Millis {

@@ -9,8 +9,9 @@ use orbweaver_patterns::{Patterns, digest};
 
 fn waiting(url: &str) -> FrontierUrl {
     let text = format!(
-        r#"{{"crawl":"c","fingerprint":"{:032x}","url":"{url}","site":"example.org","depth":3,"sighting":"link",
-            "via":"http://www.example.org/a","admitted_at_ms":0,"trail":[[1,2],[3,4],[5,6]],"content":7}}"#,
+        r#"{{"context":{{"crawl":"c","fingerprint":"{:032x}","url":"{url}","site":"example.org","depth":3,
+            "sighting":"link","via":"http://www.example.org/a","trail":[[1,2],[3,4],[5,6]]}},"admitted_at_ms":0,
+            "content":7}}"#,
         0
     );
     FrontierUrl { traps: Traps::Strict, ..decode("waiting", Some(&text.into())).unwrap() }
@@ -28,7 +29,7 @@ fn urls(c: &mut Criterion) {
         c.bench_function(&format!("judge/{name}"), |b| b.iter(|| patterns.judge(black_box(&waiting))));
         c.bench_function(&format!("learn/{name}"), |b| b.iter(|| patterns.learn(black_box(&waiting))));
         let pattern = patterns.judge(&waiting).0;
-        c.bench_function(&format!("trail/{name}"), |b| b.iter(|| black_box(&waiting).trail.through(pattern)));
+        c.bench_function(&format!("trail/{name}"), |b| b.iter(|| black_box(&waiting).context.trail.through(pattern)));
     }
 }
 

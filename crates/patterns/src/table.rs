@@ -39,8 +39,8 @@ impl Patterns {
 
     /// Learns from an admitted URL: its record carries the digest of the page on which it was found.
     pub fn learn(&mut self, waiting: &FrontierUrl) {
-        let (Some(content), Some(pattern)) = (waiting.content, waiting.trail.last()) else { return };
-        let Some(via) = waiting.via.as_deref().filter(|_| waiting.traps != Traps::Off) else { return };
+        let (Some(content), Some(pattern)) = (waiting.content, waiting.context.trail.last()) else { return };
+        let Some(via) = waiting.context.via.as_deref().filter(|_| waiting.traps != Traps::Off) else { return };
         let [.., b0, b1, b2, b3] = xxh3_64(via.as_bytes()).to_be_bytes();
         self.with(waiting, |site| site.learn(u32::from_be_bytes([b0, b1, b2, b3]), pattern, content));
     }
@@ -48,10 +48,10 @@ impl Patterns {
     /// Returns the pattern of a URL, and its treatment.
     pub fn judge(&mut self, waiting: &FrontierUrl) -> (Pattern, Verdict) {
         let (pattern, spent) = self.with(waiting, |site| {
-            let pattern = site.pattern(waiting.key());
+            let pattern = site.pattern(waiting.context.key());
             (pattern, site.spent(pattern))
         });
-        let leads_into_itself = waiting.trail.times(pattern) >= LEADS_INTO_ITSELF;
+        let leads_into_itself = waiting.context.trail.times(pattern) >= LEADS_INTO_ITSELF;
         let verdict = match waiting.traps {
             Traps::Strict if spent >= HARD_LIMIT && leads_into_itself => Verdict::Refuse,
             Traps::Learn | Traps::Strict if spent >= BUDGET => Verdict::Demote,
@@ -80,7 +80,7 @@ impl Patterns {
 
     fn with<T>(&mut self, waiting: &FrontierUrl, act: impl FnOnce(&mut Site) -> T) -> T {
         self.calls += 1;
-        let id = xxh3_64_with_seed(waiting.site.as_bytes(), xxh3_64(waiting.crawl.as_bytes()));
+        let id = xxh3_64_with_seed(waiting.context.site.as_bytes(), xxh3_64(waiting.context.crawl.as_bytes()));
         let site = self.sites.entry(id).or_default();
         let before = if site.used == 0 { (0, 0) } else { (site.cells(), site.over()) };
         site.used = self.calls;

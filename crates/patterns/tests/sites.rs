@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orbweaver_messages::{FrontierUrl, Trail, Traps};
+use orbweaver_messages::{DiscoveryKind, FrontierUrl, Trail, Traps, UrlContext};
 use orbweaver_patterns::{Patterns, Verdict, digest};
 
 /// A site: returns the text of a page and its links.
@@ -24,12 +24,11 @@ impl Crawl {
 }
 
 fn waiting(url: &str, via: &str, depth: u16, traps: Traps) -> FrontierUrl {
-    let text = format!(
-        r#"{{"crawl":"c","fingerprint":"{:032x}","url":"{url}","site":"h.test","depth":{depth},"sighting":"link","via":"{via}",
-            "admitted_at_ms":0}}"#,
-        0
-    );
-    FrontierUrl { traps, ..orbweaver_messages::decode("waiting", Some(&text.into())).unwrap() }
+    let site = "h.test".to_owned();
+    let via = Some(via.to_owned());
+    let context =
+        UrlContext { depth, sighting: DiscoveryKind::Link, via, ..UrlContext::of_seed("c", url.to_owned(), site) };
+    FrontierUrl { traps, ..FrontierUrl::admitted(context, 0) }
 }
 
 fn crawl(web: Web, traps: Traps, most: usize) -> Crawl {
@@ -58,15 +57,16 @@ fn crawl_on(web: Web, traps: Traps, most: usize, patterns: &mut Patterns) -> Cra
                 continue;
             }
         }
-        crawl.fetched.push(waiting.url.clone());
-        let (text, links) = web(waiting.url.strip_prefix("http://h.test").unwrap());
+        crawl.fetched.push(waiting.context.url.clone());
+        let (text, links) = web(waiting.context.url.strip_prefix("http://h.test").unwrap());
         let urls: Vec<_> = links.iter().map(|link| format!("http://h.test{link}")).collect();
-        let content = digest(&["A site", &text], &waiting.url, urls.iter().map(String::as_str));
-        let trail: Trail = waiting.trail.through(pattern);
+        let content = digest(&["A site", &text], &waiting.context.url, urls.iter().map(String::as_str));
+        let trail: Trail = waiting.context.trail.through(pattern);
         for url in urls {
-            let found = self::waiting(&url, &waiting.url, depth + 1, traps);
+            let found = self::waiting(&url, &waiting.context.url, depth + 1, traps);
             if seen.insert(url) {
-                let found = FrontierUrl { trail: trail.clone(), content, ..found };
+                let mut found = FrontierUrl { content, ..found };
+                found.context.trail = trail.clone();
                 patterns.learn(&found);
                 queue.insert((patterns.is_behind(&found), depth + 1, seen.len()), found);
             }
@@ -194,10 +194,12 @@ fn many_sites_take_no_more_than_their_bound() {
     let mut patterns = Patterns::new(256 << 10);
     for site in 0..20_000 {
         let url = format!("http://s{site}.test/a/b/c?d={site}");
-        let waiting = FrontierUrl { site: format!("s{site}.test"), ..waiting(&url, "http://v.test/", 1, Traps::Learn) };
+        let mut waiting = waiting(&url, "http://v.test/", 1, Traps::Learn);
+        waiting.context.site = format!("s{site}.test");
         let (pattern, verdict) = patterns.judge(&waiting);
         assert_eq!(verdict, Verdict::Normal);
-        patterns.learn(&FrontierUrl { trail: Trail::default().through(pattern), content: Some(1), ..waiting });
+        waiting.context.trail = Trail::default().through(pattern);
+        patterns.learn(&FrontierUrl { content: Some(1), ..waiting });
         assert!(patterns.bytes() <= 256 << 10, "{}", patterns.bytes());
     }
 }

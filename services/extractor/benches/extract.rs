@@ -10,8 +10,8 @@ use orbweaver_extractor::job::{PAGE_HEADER, PageVerdict, process};
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{ExtractorConfig, PageInput, charset, document, extract};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{BodyEncoding, DiscoveryKind, Page, encode, topic};
-use orbweaver_url::{Fingerprint, Url};
+use orbweaver_messages::{BodyEncoding, DiscoveryKind, Page, UrlContext, encode, topic};
+use orbweaver_url::Url;
 
 #[path = "page/mod.rs"]
 mod page;
@@ -21,16 +21,12 @@ const URL: &str = "https://www.example.com/section/page.html";
 fn page_header(body: &[u8]) -> Page {
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Page {
-        crawl: "main".into(),
-        fingerprint: Fingerprint::of("main", URL),
-        url: URL.into(),
-        key: None,
-        site: "example.com".into(),
-        depth: 2,
-        sighting: DiscoveryKind::Link,
-        via: Some("https://www.example.com/".into()),
-        chain: vec![],
-        trail: orbweaver_messages::Trail::default(),
+        context: UrlContext {
+            depth: 2,
+            sighting: DiscoveryKind::Link,
+            via: Some("https://www.example.com/".into()),
+            ..UrlContext::of_seed("main", URL.into(), "example.com".into())
+        },
         status: 200,
         content_type: Some("text/html; charset=utf-8".into()),
         headers: vec![header("server", "nginx"), header("last-modified", "Mon, 01 Jan 2024 00:00:00 GMT")],

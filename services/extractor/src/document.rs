@@ -6,7 +6,7 @@ use bytes::Bytes;
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::topic::DISCOVERED;
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, Trail, Truncated, encoded_len,
+    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, Truncated, UrlContext, encoded_len,
     json_len,
 };
 use orbweaver_store::LinksOut;
@@ -29,21 +29,22 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
     let links_total = whole(extracted.links.len(), extracted.links_total);
     let text_bytes = whole(extracted.text.len(), extracted.text_bytes);
     let links = extracted.links.into_iter().map(|link| DocumentLink { url: link.url, text: link.text, rel: link.rel });
+    let context = page.context;
     Document {
-        url: page.key().to_owned(),
+        url: context.key().to_owned(),
         links: links.collect(),
-        fetched_url: page.url,
-        redirects: page.chain,
+        fetched_url: context.url,
+        redirects: context.chain,
         status: page.status,
         content_type: page.content_type,
         fetched_at: rfc3339(page.fetched_at_ms),
-        depth: page.depth,
+        depth: context.depth,
         title: extracted.title,
         text: extracted.text,
-        crawl: page.crawl,
-        fingerprint: page.fingerprint,
-        site: page.site,
-        via: page.via,
+        crawl: context.crawl,
+        fingerprint: context.fingerprint,
+        site: context.site,
+        via: context.via,
         canonical: extracted.canonical,
         language: extracted.language,
         description: extracted.description,
@@ -68,19 +69,19 @@ pub fn discovered(
     now: Millis,
     config: &ExtractorConfig,
 ) -> Vec<Discovered> {
-    let mut records = Vec::new();
-    for (site, urls) in extracted.followed(&page.url, config.follow_nofollow) {
+    let (context, mut records) = (&page.context, Vec::new());
+    for (site, urls) in extracted.followed(&context.url, config.follow_nofollow) {
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
         let record = |urls: Vec<String>| Discovered {
-            crawl: page.crawl.clone(),
+            crawl: context.crawl.clone(),
             site: site.to_owned(),
-            via: Some(page.url.clone()),
-            depth: page.depth.saturating_add(1),
+            via: Some(context.url.clone()),
+            depth: context.depth.saturating_add(1),
             sighting: DiscoveryKind::Link,
             chain: Vec::new(),
-            trail: page.trail.clone(),
+            trail: context.trail.clone(),
             // Only links within the site can be part of a trap.
-            content: content.filter(|_| site == page.site),
+            content: content.filter(|_| site == context.site),
             urls,
             found_at_ms: now,
         };
@@ -109,14 +110,14 @@ pub fn discovered(
 pub fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
     let links = extracted.links.iter().map(|link| &*link.url);
     let texts = [&*extracted.title, &*extracted.text];
-    if page.trail.is_empty() { None } else { orbweaver_patterns::digest(&texts, &page.url, links) }
+    if page.context.trail.is_empty() { None } else { orbweaver_patterns::digest(&texts, &page.context.url, links) }
 }
 
 /// Returns the links of a page for the store. A page without links has an empty list, so that it replaces an older
 /// one.
 #[must_use]
 pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
-    LinksOut { fingerprint: page.fingerprint, at_ms: page.event_ms(), links: extracted.targets() }
+    LinksOut { fingerprint: page.context.fingerprint, at_ms: page.event_ms(), links: extracted.targets() }
 }
 
 /// Returns the document that `crawl` would write for a body fetched from `url` at `fetched_at_ms` with status 200.
@@ -125,16 +126,11 @@ pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, opt
     let canonical = Policy::STANDARD.canonicalize(input.url).into_string();
     let url = without_fragment(input.url);
     let page = Page {
-        crawl: crawl.to_owned(),
-        fingerprint: Fingerprint::of(crawl, &canonical),
-        key: (canonical != url).then_some(canonical),
-        url,
-        site: options.wide_domains.site_of(input.url).into_owned(),
-        depth: 0,
-        sighting: DiscoveryKind::Seed,
-        via: None,
-        chain: Vec::new(),
-        trail: Trail::default(),
+        context: UrlContext {
+            fingerprint: Fingerprint::of(crawl, &canonical),
+            key: (canonical != url).then_some(canonical),
+            ..UrlContext::of_seed(crawl, url, options.wide_domains.site_of(input.url).into_owned())
+        },
         status: 200,
         content_type: input.content_type.map(str::to_owned),
         headers: Vec::new(),
@@ -176,9 +172,9 @@ mod tests {
 
     fn page() -> Page {
         serde_json::from_str(
-            r#"{"crawl":"c","fingerprint":"00112233445566778899aabbccddeeff","url":"http://a.test/","site":"a.test","depth":3,
-                "sighting":"seed","status":200,"fetched_at_ms":1700000000123,"encoding":"identity","body_bytes":1,
-                "content_hash":"0","attempt":1}"#,
+            r#"{"context":{"crawl":"c","fingerprint":"00112233445566778899aabbccddeeff","url":"http://a.test/",
+                "site":"a.test","depth":3,"sighting":"seed"},"status":200,"fetched_at_ms":1700000000123,
+                "encoding":"identity","body_bytes":1,"content_hash":"0","attempt":1}"#,
         )
         .unwrap()
     }
@@ -222,9 +218,10 @@ mod tests {
             let found = discovered(page, &says, content(page, &says), 0, &ExtractorConfig::default());
             (found[0].trail.clone(), found[0].content, found[1].content)
         };
-        let on_a_trail = Page { trail: Trail::default().through(orbweaver_messages::Pattern(7)), ..page() };
+        let mut on_a_trail = page();
+        on_a_trail.context.trail = on_a_trail.context.trail.through(orbweaver_messages::Pattern(7));
         let (trail, content, elsewhere) = found(&on_a_trail, "October 2026");
-        assert_eq!((trail, elsewhere), (on_a_trail.trail.clone(), None));
+        assert_eq!((trail, elsewhere), (on_a_trail.context.trail.clone(), None));
         assert!(content.is_some());
         assert_eq!(found(&on_a_trail, "October 2027").1, content);
         assert_ne!(found(&on_a_trail, "November 2026").1, content);

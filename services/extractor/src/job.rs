@@ -112,13 +112,13 @@ fn verdict(
 ) -> Result<PageVerdict, String> {
     let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
-    let url = parse(&page.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
+    let url = parse(&page.context.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
     let (body, cut) = bodies
         .open(record.value.as_deref(), page.encoding, config.max_body_bytes)
         .map_err(|error| error.to_string())?;
     let input = PageInput {
         url: &url,
-        site: Some(&page.site),
+        site: Some(&page.context.site),
         content_type: page.content_type.as_deref(),
         headers: &page.headers,
         body: &body,

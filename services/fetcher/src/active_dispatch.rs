@@ -40,7 +40,7 @@ impl ActiveDispatch {
     pub(crate) fn new(origin: Origin, ready: ReadyDispatch, url: Url) -> Self {
         Self {
             origin,
-            site: ready.dispatch.site.as_str().into(),
+            site: ready.dispatch.context.site.as_str().into(),
             ready,
             url,
             before: vec![],
@@ -74,7 +74,7 @@ impl ActiveDispatch {
 
     /// Returns `true` if `url` is on another site than the dispatch: redirects led to a URL of its chain.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        *self.site != *self.dispatch().site
+        *self.site != *self.dispatch().context.site
     }
 
     /// Returns `true` if the dispatch and the URL of its next request are of this site.
@@ -107,7 +107,7 @@ impl ActiveDispatch {
 
     /// Returns the URLs that led to the present request, oldest first.
     pub(crate) fn chain(&self) -> Vec<String> {
-        self.dispatch().chain.iter().chain(&self.before).cloned().collect()
+        self.dispatch().context.chain.iter().chain(&self.before).cloned().collect()
     }
 
     /// Adds the times of a request for `url` that was redirected.
@@ -123,7 +123,7 @@ impl ActiveDispatch {
         self.cookies.set(set_cookie);
         self.cookies.move_on(&self.url, &target);
         // The first request was for the dispatch's URL, as written there.
-        let asked = if self.before.is_empty() { self.ready.dispatch.url.clone() } else { self.url.to_string() };
+        let asked = if self.before.is_empty() { self.ready.dispatch.context.url.clone() } else { self.url.to_string() };
         self.before.push(asked);
         if target.host_str() != self.url.host_str() {
             self.site = wide.site_of(&target).into();
@@ -133,6 +133,6 @@ impl ActiveDispatch {
 
     /// Returns the URL of the last request.
     pub(crate) fn requested(&self) -> &str {
-        if self.before.is_empty() { &self.ready.dispatch.url } else { self.url.as_str() }
+        if self.before.is_empty() { &self.ready.dispatch.context.url } else { self.url.as_str() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind};
+use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, UrlContext};
 use orbweaver_politeness::{MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 use orbweaver_url::{Fingerprint, Url, UrlError};
 
@@ -132,7 +132,7 @@ fn redirect(asked: RequestContext<'_>, location: &str) -> Verdict {
         Err(UrlError::TooLong(_)) => return Verdict::Gone("url_too_long".into()),
         Err(_) => return Verdict::Gone("bad_redirect".into()),
     };
-    let Dispatch { crawl, chain, fingerprint, policy, .. } = asked.dispatch;
+    let UrlContext { crawl, chain, fingerprint, policy, .. } = &asked.dispatch.context;
     let of = |url: &Url| Fingerprint::of(crawl, &policy.canonical_text(url));
     let to = of(&target);
     let known = to == *fingerprint

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Millis, Outcome, OutcomeKind, Page, Truncated, encode, topic,
+    BodyEncoding, Discovered, DiscoveryKind, Dispatch, Millis, Outcome, OutcomeKind, Page, Truncated, UrlContext,
+    encode, topic,
 };
 use orbweaver_store::{PageRow, RedirectRow, event_time};
 use orbweaver_url::{Url, WideDomains, partition_of, slot_of};
@@ -19,29 +20,9 @@ pub(crate) fn outcome(visit: &ActiveDispatch, kind: OutcomeKind, reason: Option<
     let dispatch = visit.dispatch();
     let written_at_ms = event_time(ended_at_ms, dispatch.written_at_ms);
     Outcome {
-        id: dispatch.id,
-        crawl: dispatch.crawl.clone(),
-        fingerprint: dispatch.fingerprint,
-        url: dispatch.url.clone(),
-        key: dispatch.key.clone(),
-        site: dispatch.site.clone(),
-        depth: dispatch.depth,
-        via: dispatch.via.clone(),
-        attempt: dispatch.attempt,
-        kind,
-        reason: reason.map(str::to_owned),
-        status: None,
-        content_type: None,
-        bytes: 0,
-        location: None,
-        dispatched_at_ms: dispatch.dispatched_at_ms,
-        requested_at_ms: None,
-        answered_at_ms: None,
-        ended_at_ms,
         written_at_ms: (written_at_ms != ended_at_ms).then_some(written_at_ms),
-        retry_at_ms: None,
-        blocked_until_ms: None,
         crawl_delay_ms: visit.crawl_delay_ms,
+        ..Outcome::of(dispatch, kind, reason, ended_at_ms)
     }
 }
 
@@ -99,11 +80,12 @@ pub(crate) fn word(kind: OutcomeKind) -> &'static str {
 
 /// Returns the store's row of a URL that has ended.
 pub(crate) fn page_row(outcome: &Outcome, answer: Option<&HttpResponse>, body: Option<&PackedBody>) -> PageRow {
+    let context = &outcome.context;
     PageRow {
-        fingerprint: outcome.fingerprint,
-        key: outcome.key().to_owned(),
-        url: outcome.url.clone(),
-        site: outcome.site.clone(),
+        fingerprint: context.fingerprint,
+        key: context.key().to_owned(),
+        url: context.url.clone(),
+        site: context.site.clone(),
         fetched_at_ms: outcome.event_ms(),
         status: outcome.status,
         outcome: word(outcome.kind).to_owned(),
@@ -113,16 +95,16 @@ pub(crate) fn page_row(outcome: &Outcome, answer: Option<&HttpResponse>, body: O
         last_modified: answer.and_then(|answer| answer.last_modified.clone()),
         bytes: outcome.bytes,
         content_hash: body.map(|body| body.content_hash.clone()),
-        depth: outcome.depth,
-        via: outcome.via.clone(),
+        depth: context.depth,
+        via: context.via.clone(),
     }
 }
 
 /// Returns the store's row of a redirect.
 pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
     RedirectRow {
-        fingerprint: outcome.fingerprint,
-        from: outcome.url.clone(),
+        fingerprint: outcome.context.fingerprint,
+        from: outcome.context.url.clone(),
         to: target.to_string(),
         status: outcome.status.unwrap_or_default(),
         at_ms: outcome.event_ms(),
@@ -131,7 +113,7 @@ pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
 
 /// Returns the record of an outcome, in the partition of its dispatch.
 pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record {
-    let key = Bytes::copy_from_slice(outcome.site.as_bytes());
+    let key = Bytes::copy_from_slice(outcome.context.site.as_bytes());
     let tp = TopicPartition::new(topic::OUTCOMES, partition);
     Record::new(tp, Some(key), Some(encode(outcome)), outcome.ended_at_ms)
 }
@@ -158,19 +140,15 @@ pub(crate) fn body_room(visit: &ActiveDispatch, limit: usize) -> usize {
 }
 
 pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: HttpResponse, body: PackedBody) -> Record {
-    let dispatch = visit.dispatch();
+    let Dispatch { context, attempt, .. } = visit.dispatch();
     let url = visit.requested().to_owned();
     let page = Page {
-        crawl: dispatch.crawl.clone(),
-        fingerprint: dispatch.fingerprint,
-        key: (dispatch.key() != url).then(|| dispatch.key().to_owned()),
-        url,
-        site: dispatch.site.clone(),
-        depth: dispatch.depth,
-        sighting: dispatch.sighting,
-        via: dispatch.via.clone(),
-        chain: visit.chain(),
-        trail: dispatch.trail.clone(),
+        context: UrlContext {
+            key: (context.key() != url).then(|| context.key().to_owned()),
+            url,
+            chain: visit.chain(),
+            ..context.clone()
+        },
         status: answer.status,
         content_type: answer.content_type,
         headers: answer.headers,
@@ -180,9 +158,9 @@ pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: Htt
         body_bytes: body.bytes,
         truncated: Truncated { body: body.truncated, ..Truncated::default() },
         content_hash: body.content_hash,
-        attempt: dispatch.attempt,
+        attempt: *attempt,
     };
-    let key = Bytes::copy_from_slice(dispatch.site.as_bytes());
+    let key = Bytes::copy_from_slice(context.site.as_bytes());
     let tp = TopicPartition::new(topic::PAGES, visit.origin.tp.partition);
     let mut record = Record::new(tp, Some(key), Some(body.value), outcome.ended_at_ms);
     record.headers.push(("page", encode(&page)));
@@ -199,18 +177,18 @@ pub(crate) fn discovered_record(
     partitions: Partition,
     found_at_ms: Millis,
 ) -> Record {
-    let dispatch = visit.dispatch();
+    let context = &visit.dispatch().context;
     let site = wide.site_of(target).into_owned();
     let mut chain = visit.chain();
     chain.push(visit.requested().to_owned());
     let found = Discovered {
-        crawl: dispatch.crawl.clone(),
+        crawl: context.crawl.clone(),
         site: site.clone(),
         via: Some(visit.requested().to_owned()),
-        depth: dispatch.depth,
-        sighting: if dispatch.sighting == DiscoveryKind::Seed { DiscoveryKind::Seed } else { DiscoveryKind::Redirect },
+        depth: context.depth,
+        sighting: if context.sighting == DiscoveryKind::Seed { DiscoveryKind::Seed } else { DiscoveryKind::Redirect },
         chain,
-        trail: dispatch.trail.clone(),
+        trail: context.trail.clone(),
         content: None,
         urls: vec![target.to_string()],
         found_at_ms,
@@ -221,7 +199,7 @@ pub(crate) fn discovered_record(
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::{Dispatch, DispatchId, ReadyDispatch, Trail, decode};
+    use orbweaver_messages::{DispatchId, Pattern, ReadyDispatch, Trail, decode};
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
     use proptest::prelude::*;
@@ -241,17 +219,19 @@ mod tests {
     fn largest() -> ActiveDispatch {
         let dispatch = Dispatch {
             id: DispatchId { epoch: u64::MAX, sequence: u64::MAX },
-            crawl: "c".repeat(200),
-            fingerprint: Fingerprint([7; 16]),
-            url: longest(1),
-            key: Some(longest(2)),
-            policy: Policy::AGGRESSIVE,
-            site: "a".repeat(253),
-            depth: u16::MAX,
-            sighting: DiscoveryKind::Redirect,
-            via: Some(longest(3)),
-            chain: (0..=MAX_CHAIN_BYTES / MAX_URL_BYTES).map(longest).collect(),
-            trail: (0..8).map(|n| (orbweaver_messages::Pattern(u32::MAX - n), u16::MAX)).collect::<Trail>(),
+            context: UrlContext {
+                crawl: "c".repeat(200),
+                fingerprint: Fingerprint([7; 16]),
+                url: longest(1),
+                key: Some(longest(2)),
+                policy: Policy::AGGRESSIVE,
+                site: "a".repeat(253),
+                depth: u16::MAX,
+                sighting: DiscoveryKind::Redirect,
+                via: Some(longest(3)),
+                chain: (0..=MAX_CHAIN_BYTES / MAX_URL_BYTES).map(longest).collect(),
+                trail: (0..8).map(|n| (Pattern(u32::MAX - n), u16::MAX)).collect::<Trail>(),
+            },
             attempt: u8::MAX,
             last_attempt: false,
             blocks: u8::MAX,
@@ -260,7 +240,7 @@ mod tests {
             not_after_ms: Millis::MAX,
             expires_ms: Millis::MAX,
         };
-        let url = orbweaver_url::parse(&dispatch.url).unwrap();
+        let url = orbweaver_url::parse(&dispatch.context.url).unwrap();
         let tp = TopicPartition::new(topic::READY, 0);
         let ready = ReadyDispatch { not_before_ms: Millis::MIN, interval_ms: u64::MAX, dispatch };
         let mut visit = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);

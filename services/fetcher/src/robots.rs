@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orbweaver_log::{Partition, Record};
-use orbweaver_messages::{DispatchId, Millis, Outcome, OutcomeKind};
+use orbweaver_messages::{DispatchId, Millis, Outcome, OutcomeKind, UrlContext};
 use orbweaver_politeness::{
     MAX_ATTEMPTS, MAX_BLOCKS,
     robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, STALE_MS, UNREACHABLE_MS},
@@ -209,13 +209,18 @@ impl Report<'_> {
     /// Returns the record of an outcome of the site for the request alone, in the site's partition: a deferral that
     /// ends no dispatch. `cause` is the outcome of the dispatch that caused the request.
     pub(crate) fn record(&self, cause: &Outcome, partitions: Partition) -> Record {
-        let mut outcome = Outcome {
-            id: NO_DISPATCH,
+        let context = UrlContext {
             // The fingerprint of no URL: the requested one may be queued.
-            fingerprint: Fingerprint::of(&cause.crawl, ""),
+            fingerprint: Fingerprint::of(&cause.context.crawl, ""),
             url: self.url.to_string(),
             key: None,
             site: self.site.to_owned(),
+            chain: vec![],
+            ..cause.context.clone()
+        };
+        let mut outcome = Outcome {
+            id: NO_DISPATCH,
+            context,
             kind: OutcomeKind::Deferred,
             status: None,
             content_type: None,

@@ -125,7 +125,7 @@ impl FetcherStage {
             Ok(ready) => ready.in_time(at.now),
             Err(error) => return at.acts.rejects.push((origin, error.to_string())),
         };
-        let url = match orbweaver_url::parse(&ready.dispatch.url) {
+        let url = match orbweaver_url::parse(&ready.dispatch.context.url) {
             Ok(url) => url,
             Err(error) => return at.acts.rejects.push((origin, format!("dispatch {}: {error}", ready.dispatch.id))),
         };
@@ -264,7 +264,7 @@ impl Stage for FetcherStage {
             if let Some(until_ms) = refused_until(&outcome) {
                 // By the clock of the process that was refused, which may be behind this one.
                 let until_ms = until_ms.saturating_add(CLOCK_MARGIN_MS);
-                let known = self.recalled_blocks.entry(outcome.site).or_insert(until_ms);
+                let known = self.recalled_blocks.entry(outcome.context.site).or_insert(until_ms);
                 *known = until_ms.max(*known);
             }
         }

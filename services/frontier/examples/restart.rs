@@ -20,9 +20,9 @@ use std::{
 use bytes::Bytes;
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, EmbeddedLog, Log, Options, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{DiscoveryKind, FrontierUrl, encode, topic};
+use orbweaver_messages::{DiscoveryKind, FrontierUrl, UrlContext, encode, topic};
 use orbweaver_stage::{Clock, NoEffects, NoJobs, Runner, RunnerConfig, SystemClock, metrics::Metrics};
-use orbweaver_url::{Fingerprint, partition_of, slot_of};
+use orbweaver_url::{partition_of, slot_of};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -59,30 +59,15 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
     let record = |number: u64| {
         let site = format!("site-{}.example", number % sites);
         let url = format!("https://www.{site}/articles/2024/page-{number}.html");
-        let waiting = FrontierUrl {
-            crawl: "measured".to_owned(),
-            fingerprint: Fingerprint::of("measured", &url),
-            url,
-            key: None,
-            policy: orbweaver_url::Policy::STANDARD,
+        let context = UrlContext {
             via: Some(format!("https://www.{site}/articles/index-{}.html", number / 50)),
             depth: u16::try_from(number % 6).unwrap_or_default(),
             sighting: DiscoveryKind::Link,
-            chain: vec![],
-            traps: orbweaver_messages::Traps::default(),
-            trail: orbweaver_messages::Trail::default(),
-            content: None,
-            failures: 0,
-            blocks: 0,
-            lost: 0,
-            not_before_ms: 0,
-            written_at_ms: 0,
-            admitted_at_ms: now,
-            definition: 0,
-            site,
+            ..UrlContext::of_seed("measured", url, site)
         };
-        let tp = TopicPartition::new(topic::FRONTIER, partition_of(slot_of(&waiting.site), PARTITIONS));
-        let key = Some(Bytes::from(waiting.fingerprint.to_string()));
+        let waiting = FrontierUrl::admitted(context, now);
+        let tp = TopicPartition::new(topic::FRONTIER, partition_of(slot_of(&waiting.context.site), PARTITIONS));
+        let key = Some(Bytes::from(waiting.context.fingerprint.to_string()));
         Record { tp, key, value: Some(encode(&waiting)), headers: vec![], timestamp_ms: now }
     };
     for from in (0..records).step_by(usize::try_from(BATCH).unwrap_or(1)) {

@@ -52,11 +52,11 @@ impl PlanBuilder {
             Decision::Complete(origin) => actions.completes.push(origin),
             Decision::Park(origin) => actions.parked.push(origin),
             Decision::Dispatch(dispatch) => {
-                let record = self.record(SCHEDULED, dispatch.site.clone(), encode(&*dispatch));
+                let record = self.record(SCHEDULED, dispatch.context.site.clone(), encode(&*dispatch));
                 self.emitted.push(record);
             }
             Decision::Rewrite { waiting, completes } => {
-                self.own.push(self.write(waiting.fingerprint, Some(encode(&*waiting))));
+                self.own.push(self.write(waiting.context.fingerprint, Some(encode(&*waiting))));
                 self.completes.extend(completes);
             }
             Decision::End { fingerprint, depth, ends, completes } => {
@@ -73,9 +73,9 @@ impl PlanBuilder {
     }
 
     fn end_unasked(&mut self, outcome: &Outcome, ends: Offset, completes: Vec<Origin>) {
-        let record = self.record(OUTCOMES, outcome.site.clone(), encode(outcome));
+        let record = self.record(OUTCOMES, outcome.context.site.clone(), encode(outcome));
         self.unasked.outcomes.push(record);
-        self.unasked.tombstones.push(self.tombstone(outcome.fingerprint, outcome.depth, ends));
+        self.unasked.tombstones.push(self.tombstone(outcome.context.fingerprint, outcome.context.depth, ends));
         self.unasked.completes.extend(completes);
     }
 
@@ -89,7 +89,7 @@ impl PlanBuilder {
             offset: origin.offset,
             rejected_at_ms: self.now,
         };
-        let mut record = self.record(FRONTIER, waiting.fingerprint.to_string(), encode(waiting));
+        let mut record = self.record(FRONTIER, waiting.context.fingerprint.to_string(), encode(waiting));
         record.tp.topic = DEAD_LETTERS;
         record.headers.insert(0, (DEAD_LETTER_HEADER, encode(&letter)));
         record
@@ -135,7 +135,7 @@ impl PlanBuilder {
 pub(crate) fn frontier_record(record: &ConsumerRecord) -> Result<(Fingerprint, Option<FrontierUrl>), MessageError> {
     if record.value.is_some() {
         let waiting: FrontierUrl = decode("waiting", record.value.as_ref())?;
-        return Ok((waiting.fingerprint, Some(waiting)));
+        return Ok((waiting.context.fingerprint, Some(waiting)));
     }
     let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok());
     let fingerprint = key.unwrap_or_default().parse::<Fingerprint>();
@@ -161,19 +161,17 @@ pub(crate) fn tombstone_of(record: &ConsumerRecord) -> Tombstone {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
-    use orbweaver_messages::OutcomeKind;
+    use orbweaver_messages::{Dispatch, DispatchId, OutcomeKind};
     use orbweaver_stage::Actions;
 
     use super::*;
 
     #[test]
     fn a_url_is_given_up_by_its_dead_letter_then_its_outcome_then_its_tombstone() {
-        let dispatch =
-            serde_json::from_str(include_str!("../../../schemas/examples/dispatch/1/first-attempt.json")).unwrap();
         let waiting: FrontierUrl =
             serde_json::from_str(include_str!("../../../schemas/examples/waiting/1/seed.json")).unwrap();
-        let outcome =
-            Outcome { fingerprint: waiting.fingerprint, ..Outcome::unasked(dispatch, OutcomeKind::Gone, "stuck", 5) };
+        let dispatch = Dispatch::of(&waiting, DispatchId { epoch: 0, sequence: 0 }, false, 5);
+        let outcome = Outcome::of(&dispatch, OutcomeKind::Gone, Some("stuck"), 5);
         let origin = Origin { tp: TopicPartition::new(FRONTIER, 3), offset: 17, assignment_epoch: 1 };
         let (mut appends, mut actions) = (PlanBuilder::at(5), Actions::default());
         appends.partition = 3;
@@ -200,7 +198,7 @@ mod tests {
         assert_eq!((*name, letter.is_stuck(), letter.offset), (DEAD_LETTER_HEADER, true, 17));
         // Replayed, the record queues the URL again.
         assert_eq!(decode::<FrontierUrl>("waiting", records[0].value.as_ref()).unwrap(), waiting);
-        assert_eq!(records[0].key.as_deref(), Some(waiting.fingerprint.to_string().as_bytes()));
+        assert_eq!(records[0].key.as_deref(), Some(waiting.context.fingerprint.to_string().as_bytes()));
         assert_eq!(records[2].value, None);
     }
 }

@@ -45,9 +45,9 @@ impl CrawlScopes {
     /// is refused.
     pub fn note(&mut self, waiting: &FrontierUrl) {
         if waiting.definition > 0 {
-            match self.used.get_mut(&waiting.crawl) {
+            match self.used.get_mut(&waiting.context.crawl) {
                 Some(used) => *used = waiting.definition.max(*used),
-                None => drop(self.used.insert(waiting.crawl.clone(), waiting.definition)),
+                None => drop(self.used.insert(waiting.context.crawl.clone(), waiting.definition)),
             }
         }
     }
@@ -57,14 +57,18 @@ impl CrawlScopes {
     /// is always in scope.
     #[must_use]
     pub fn outside(&self, waiting: &FrontierUrl) -> Option<RuleRejection> {
-        let Applied { version, rules, .. } = self.definitions.applied(&waiting.crawl)?;
-        if waiting.sighting == DiscoveryKind::Seed || waiting.definition >= *version {
+        let Applied { version, rules, .. } = self.definitions.applied(&waiting.context.crawl)?;
+        if waiting.context.sighting == DiscoveryKind::Seed || waiting.definition >= *version {
             return None;
         }
-        if self.used.get(&waiting.crawl).is_some_and(|used| used > version) {
+        if self.used.get(&waiting.context.crawl).is_some_and(|used| used > version) {
             return None;
         }
-        if rules.is_too_deep(waiting.depth) { Some(RuleRejection::TooDeep) } else { rules.refusal(waiting.key()) }
+        if rules.is_too_deep(waiting.context.depth) {
+            Some(RuleRejection::TooDeep)
+        } else {
+            rules.refusal(waiting.context.key())
+        }
     }
 
     /// Returns the page cap of a crawl, if it has one.

@@ -300,7 +300,7 @@ impl FrontierStage {
             },
             _ => {
                 let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { return Ok(()) };
-                let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
+                let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.context.crawl);
                 self.pages.outcome(partition, record.offset, page_of);
                 index.restore_outcome(&outcome)
             }

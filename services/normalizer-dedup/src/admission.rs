@@ -6,7 +6,7 @@ use std::{
 };
 
 use orbweaver_log::{ConsumerRecord, Partition};
-use orbweaver_messages::{Discovered, DiscoveryKind, FrontierUrl, Millis, SeenEntry, Trail, Traps};
+use orbweaver_messages::{Discovered, DiscoveryKind, FrontierUrl, Millis, SeenEntry, Trail, Traps, UrlContext};
 use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, novelty};
 use orbweaver_stage::{Origin, Plan, Token};
 use orbweaver_url::{Fingerprint, Slot, Url, WideDomains, parse, slot_of};
@@ -186,7 +186,8 @@ impl Admission<'_> {
         let bytes = draft.admit_url(waiting, partition);
         let (token, full) = (draft.token, draft.is_full());
         self.tokens.add(token, bytes);
-        let entry = SeenEntry { slot: link.slot, depth: waiting.depth, fingerprint: waiting.fingerprint };
+        let entry =
+            SeenEntry { slot: link.slot, depth: waiting.context.depth, fingerprint: waiting.context.fingerprint };
         self.served.pending.admit(token, entry, link.origin);
         if full {
             self.plans.extend(self.served.finish_draft(self.now));
@@ -248,7 +249,7 @@ fn waiting(
     now: Millis,
 ) -> FrontierUrl {
     let traps = rules.applied.definition.traps;
-    FrontierUrl {
+    let context = UrlContext {
         crawl: record.crawl.clone(),
         fingerprint,
         url: url.into(),
@@ -259,15 +260,8 @@ fn waiting(
         sighting: record.sighting,
         via: record.via.clone(),
         chain: record.chain.clone(),
-        traps,
         trail: if traps == Traps::Off { Trail::default() } else { record.trail.clone() },
-        content: record.content.filter(|_| traps != Traps::Off),
-        failures: 0,
-        blocks: 0,
-        lost: 0,
-        not_before_ms: 0,
-        written_at_ms: 0,
-        admitted_at_ms: now,
-        definition: rules.applied.version,
-    }
+    };
+    let content = record.content.filter(|_| traps != Traps::Off);
+    FrontierUrl { traps, content, definition: rules.applied.version, ..FrontierUrl::admitted(context, now) }
 }

@@ -113,7 +113,7 @@ impl Draft {
 
     /// Adds an admitted URL. Returns the bytes added.
     pub(crate) fn admit_url(&mut self, waiting: &FrontierUrl, partition: Partition) -> usize {
-        let key = waiting.fingerprint.to_string().into();
+        let key = waiting.context.fingerprint.to_string().into();
         let tp = TopicPartition::new(topic::FRONTIER, partition);
         let record = Record::new(tp, Some(key), Some(encode(waiting)), waiting.admitted_at_ms);
         let bytes = record.bytes();

@@ -5,10 +5,9 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{DiscoveryKind, Dispatch, DispatchId, encode, topic::SCHEDULED};
+use orbweaver_messages::{DiscoveryKind, Dispatch, DispatchId, FrontierUrl, UrlContext, encode, topic::SCHEDULED};
 use orbweaver_rate_limiter::{RateLimiterConfig, RateLimiterMetrics, RateLimiterStage};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Stage};
-use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 
 const BATCH: u64 = 1000;
@@ -18,28 +17,15 @@ fn batch(now: i64) -> Vec<(Origin, ConsumerRecord)> {
     let record = |sequence: u64| {
         let site = format!("site-{}.example", sequence % 500);
         let url = format!("https://www.{site}/catalogue/section-{sequence}/a-page-with-a-name.html?page={sequence}");
-        let dispatch = Dispatch {
-            id: DispatchId { epoch: 4, sequence },
-            crawl: "default".into(),
-            fingerprint: Fingerprint::of("default", &url),
-            key: None,
-            policy: orbweaver_url::Policy::STANDARD,
+        let context = UrlContext {
             via: Some(format!("https://www.{site}/catalogue/")),
-            chain: vec![],
-            trail: orbweaver_messages::Trail::default(),
             depth: 2,
             sighting: DiscoveryKind::Link,
-            attempt: 1,
-            last_attempt: false,
-            blocks: 0,
-            written_at_ms: 0,
-            dispatched_at_ms: now,
-            not_after_ms: now + 30_000,
-            expires_ms: now + 60_000,
-            url,
-            site,
+            ..UrlContext::of_seed("default", url, site)
         };
-        let key = Some(dispatch.site.clone().into());
+        let dispatch =
+            Dispatch::of(&FrontierUrl::admitted(context, now), DispatchId { epoch: 4, sequence }, false, now);
+        let key = Some(dispatch.context.site.clone().into());
         let value = Some(encode(&dispatch));
         let delivered = ConsumerRecord { tp, offset: sequence, timestamp_ms: now, key, value, headers: vec![] };
         (Origin { tp, offset: sequence, assignment_epoch: 1 }, delivered)

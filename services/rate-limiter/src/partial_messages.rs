@@ -9,12 +9,20 @@ use bytes::Bytes;
 use orbweaver_messages::{Dispatch, MessageError, Millis, Outcome, OutcomeKind};
 use serde::Deserialize;
 
-/// The fields of a `Dispatch` that the rate-limiter reads.
-#[derive(Debug, Deserialize)]
-pub struct DispatchFields<'a> {
+/// The fields of a `UrlContext` that the rate-limiter reads.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ContextFields<'a> {
     /// Site of the URL.
     #[serde(borrow)]
     pub site: Cow<'a, str>,
+}
+
+/// The fields of a `Dispatch` that the rate-limiter reads.
+#[derive(Debug, Deserialize)]
+pub struct DispatchFields<'a> {
+    /// URL of the dispatch.
+    #[serde(borrow)]
+    pub context: ContextFields<'a>,
     /// Time after which it is deferred without a request.
     pub not_after_ms: Millis,
     /// Time after which it is dropped.
@@ -24,9 +32,9 @@ pub struct DispatchFields<'a> {
 /// The fields of an `Outcome` that the rate-limiter reads.
 #[derive(Debug, Clone, Deserialize)]
 pub struct OutcomeFields<'a> {
-    /// Site of the URL.
+    /// URL of the dispatch.
     #[serde(borrow)]
-    pub site: Cow<'a, str>,
+    pub context: ContextFields<'a>,
     /// Result of the dispatch.
     pub kind: OutcomeKind,
     /// HTTP status, if there was a response.
@@ -78,6 +86,6 @@ pub fn ready(not_before_ms: Millis, interval_ms: u64, dispatch: &[u8]) -> Bytes 
 
 /// Returns the outcome of a dispatch that is deferred without a request, to be dispatched again from `retry_at_ms` on.
 #[must_use]
-pub fn deferred(dispatch: Dispatch, reason: &str, retry_at_ms: Millis, now: Millis) -> Outcome {
-    Outcome { retry_at_ms: Some(retry_at_ms), ..Outcome::unasked(dispatch, OutcomeKind::Deferred, reason, now) }
+pub fn deferred(dispatch: &Dispatch, reason: &str, retry_at_ms: Millis, now: Millis) -> Outcome {
+    Outcome { retry_at_ms: Some(retry_at_ms), ..Outcome::of(dispatch, OutcomeKind::Deferred, Some(reason), now) }
 }

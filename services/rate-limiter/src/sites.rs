@@ -135,8 +135,8 @@ impl Sites {
         if now > dispatch.not_after_ms {
             return Decision::Defer { reason: Deferral::Late, retry_at_ms: now };
         }
-        let terms = self.terms(&dispatch.site);
-        if let Some(entry) = self.entries.get_mut(dispatch.site.as_ref()) {
+        let terms = self.terms(&dispatch.context.site);
+        if let Some(entry) = self.entries.get_mut(dispatch.context.site.as_ref()) {
             return entry.site.decide(dispatch.not_after_ms, terms, now);
         }
         if terms.base_ms == 0 {
@@ -145,13 +145,13 @@ impl Sites {
         }
         let mut site = self.new_site(terms);
         let decision = site.decide(dispatch.not_after_ms, terms, now);
-        self.entries.insert(dispatch.site.as_ref().into(), Entry { site, writes: Writes::default() });
+        self.entries.insert(dispatch.context.site.as_ref().into(), Entry { site, writes: Writes::default() });
         decision
     }
 
     /// Applies an outcome to its site.
     pub fn learn(&mut self, outcome: &OutcomeFields<'_>, origin: Origin, now: Millis) -> OutcomeEffect {
-        let name = outcome.site.as_ref();
+        let name = outcome.context.site.as_ref();
         let terms = self.terms(name);
         if !self.entries.contains_key(name) {
             let mut site = self.new_site(terms);

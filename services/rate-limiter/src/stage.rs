@@ -98,10 +98,10 @@ impl RateLimiterStage {
                     Deferral::Blocked => self.metrics.deferred_blocked.inc(),
                     Deferral::Late => self.metrics.deferred_late.inc(),
                 }
-                (OUTCOMES, encode(&partial_messages::deferred(dispatch, reason.as_str(), retry_at_ms, now)))
+                (OUTCOMES, encode(&partial_messages::deferred(&dispatch, reason.as_str(), retry_at_ms, now)))
             }
         };
-        let (tp, key) = (TopicPartition::new(topic, partition), site_key(record, &scheduled.site));
+        let (tp, key) = (TopicPartition::new(topic, partition), site_key(record, &scheduled.context.site));
         batch.records.push(Record::new(tp, Some(key), Some(value), now));
         Ok(())
     }
@@ -305,7 +305,7 @@ impl Stage for RateLimiterStage {
         let dispatch = record.value.as_deref().filter(|_| record.tp.topic == SCHEDULED);
         let outcome = dispatch.and_then(|dispatch| Outcome::of_rejected(dispatch, now));
         let tp = TopicPartition::new(OUTCOMES, record.tp.partition);
-        let key = |outcome: &Outcome| Some(Bytes::copy_from_slice(outcome.site.as_bytes()));
+        let key = |outcome: &Outcome| Some(Bytes::copy_from_slice(outcome.context.site.as_bytes()));
         let record = outcome.map(|outcome| Record::new(tp, key(&outcome), Some(encode(&outcome)), now));
         record.into_iter().collect()
     }

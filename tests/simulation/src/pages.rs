@@ -59,7 +59,7 @@ impl PageTruth {
             for record in log.records(tp).into_iter().filter(|record| record.offset >= from) {
                 let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
                 let page_of =
-                    outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.crawl);
+                    outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.context.crawl);
                 pages.outcome(tp.partition, record.offset, page_of.as_deref());
             }
         }

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use orbweaver_messages::{
     BodyEncoding, ConsumerGroup, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, DiscoveryKind, Dispatch,
     DispatchId, Document, DocumentLink, FrontierUrl, Outcome, OutcomeKind, Page, PageCount, Pins, ReadyDispatch,
-    RobotsDirectives, Scope, ScopeEntry, Seed, SiteState, Trail, Traps, Truncated, decode, encode,
+    RobotsDirectives, Scope, ScopeEntry, Seed, SiteState, Trail, Traps, Truncated, UrlContext, decode, encode,
 };
 use orbweaver_url::Fingerprint;
 use serde::Serialize;
@@ -100,8 +100,8 @@ fn discovered() -> Discovered {
     }
 }
 
-fn waiting() -> FrontierUrl {
-    FrontierUrl {
+fn context() -> UrlContext {
+    UrlContext {
         crawl: "docs".into(),
         fingerprint: Fingerprint([1; 16]),
         url: "https://example.org/?b&a".into(),
@@ -112,8 +112,14 @@ fn waiting() -> FrontierUrl {
         sighting: DiscoveryKind::Link,
         via: text("https://example.org/"),
         chain: vec!["http://example.org/".into()],
-        traps: Traps::Strict,
         trail: trail(),
+    }
+}
+
+fn waiting() -> FrontierUrl {
+    FrontierUrl {
+        context: context(),
+        traps: Traps::Strict,
         content: Some(5),
         failures: 1,
         blocks: 2,
@@ -128,17 +134,7 @@ fn waiting() -> FrontierUrl {
 fn dispatch() -> Dispatch {
     Dispatch {
         id: DispatchId { epoch: 7, sequence: 9 },
-        crawl: "docs".into(),
-        fingerprint: Fingerprint([1; 16]),
-        url: "https://example.org/?b&a".into(),
-        key: text("https://example.org/?a&b"),
-        policy: orbweaver_url::Policy::AGGRESSIVE,
-        site: "example.org".into(),
-        depth: 1,
-        sighting: DiscoveryKind::Seed,
-        via: text("https://example.org/"),
-        chain: vec!["http://example.org/".into()],
-        trail: trail(),
+        context: context(),
         attempt: 1,
         last_attempt: true,
         blocks: 1,
@@ -152,13 +148,7 @@ fn dispatch() -> Dispatch {
 fn outcome() -> Outcome {
     Outcome {
         id: DispatchId { epoch: 7, sequence: 9 },
-        crawl: "docs".into(),
-        fingerprint: Fingerprint([1; 16]),
-        url: "https://example.org/?b&a".into(),
-        key: text("https://example.org/?a&b"),
-        site: "example.org".into(),
-        depth: 1,
-        via: text("https://example.org/"),
+        context: context(),
         attempt: 1,
         kind: OutcomeKind::Blocked,
         reason: text("http_429"),
@@ -179,16 +169,7 @@ fn outcome() -> Outcome {
 
 fn page() -> Page {
     Page {
-        crawl: "docs".into(),
-        fingerprint: Fingerprint([1; 16]),
-        url: "https://example.org/?b&a".into(),
-        key: text("https://example.org/?a&b"),
-        site: "example.org".into(),
-        depth: 1,
-        sighting: DiscoveryKind::Link,
-        via: text("https://example.org/"),
-        chain: vec!["http://example.org/".into()],
-        trail: trail(),
+        context: context(),
         status: 200,
         content_type: text("text/html"),
         headers: vec![("etag".into(), "\"1\"".into())],

@@ -10,7 +10,7 @@ use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageResult,
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage};
 use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{Discovered, Document, Page, Pattern, Trail, Truncated, decode, encode, topic};
+use orbweaver_messages::{Discovered, Document, Page, Pattern, Truncated, decode, encode, topic};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Runner, RunnerConfig, Stage, Step, Worker};
 use orbweaver_store::{MemoryStore, StoreWriter, Write};
 use prometheus::Registry;
@@ -27,13 +27,13 @@ const ORIGIN: Origin =
 
 /// Makes the record of a page at `http://a.test/`, on the trail of a crawl that detects traps.
 fn record(body: &str) -> ConsumerRecord {
-    let page: Page = serde_json::from_str(
-        r#"{"crawl":"c","fingerprint":"00112233445566778899aabbccddeeff","url":"http://a.test/","site":"a.test","depth":3,
-            "sighting":"seed","status":200,"fetched_at_ms":1700000000123,"encoding":"identity","body_bytes":1,
-            "content_hash":"0","attempt":1}"#,
+    let mut page: Page = serde_json::from_str(
+        r#"{"context":{"crawl":"c","fingerprint":"00112233445566778899aabbccddeeff","url":"http://a.test/",
+            "site":"a.test","depth":3,"sighting":"seed"},"status":200,"fetched_at_ms":1700000000123,
+            "encoding":"identity","body_bytes":1,"content_hash":"0","attempt":1}"#,
     )
     .unwrap();
-    let page = Page { trail: Trail::default().through(Pattern(7)), ..page };
+    page.context.trail = page.context.trail.through(Pattern(7));
     ConsumerRecord {
         tp: ORIGIN.tp,
         offset: ORIGIN.offset,

@@ -5,10 +5,12 @@ use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageVerdict
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{BodyEncoding, Discovered, DiscoveryKind, Document, Page, Truncated, decode, encode, topic};
+use orbweaver_messages::{
+    BodyEncoding, Discovered, DiscoveryKind, Document, Page, Truncated, UrlContext, decode, encode, topic,
+};
 use orbweaver_stage::{Actions, CpuMeter, Origin, PartitionContext, Stage, Step, Worker};
 use orbweaver_store::Write;
-use orbweaver_url::{Fingerprint, partition_of, slot_of};
+use orbweaver_url::{partition_of, slot_of};
 use prometheus::Registry;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -18,16 +20,12 @@ const NOW: i64 = 1_700_000_123_456;
 fn page(body: &[u8], encoding: BodyEncoding) -> Page {
     let url = "http://www.a.test/dir/page?q=1";
     Page {
-        crawl: "main".into(),
-        fingerprint: Fingerprint::of("main", url),
-        url: url.into(),
-        key: None,
-        site: "a.test".into(),
-        depth: 2,
-        sighting: DiscoveryKind::Link,
-        via: None,
-        chain: vec!["http://a.test/old".into()],
-        trail: orbweaver_messages::Trail::default(),
+        context: UrlContext {
+            depth: 2,
+            sighting: DiscoveryKind::Link,
+            chain: vec!["http://a.test/old".into()],
+            ..UrlContext::of_seed("main", url.into(), "a.test".into())
+        },
         status: 200,
         content_type: Some("text/html".into()),
         headers: vec![],
@@ -144,12 +142,13 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
 #[tokio::test]
 async fn every_page_is_completed_or_rejected_exactly_once() {
     let good = page(b"<p>x", BodyEncoding::Identity);
-    let url = Page { url: "ftp://a.test/".into(), ..good.clone() };
+    let mut url = good.clone();
+    url.context.url = "ftp://a.test/".into();
     let zstd = Page { encoding: BodyEncoding::Zstd, ..good.clone() };
     let batch = vec![
         delivered(0, Some(encode(&good)), Some(b"<p>x")),
         delivered(1, None, Some(b"<p>x")),
-        delivered(2, Some(Bytes::from_static(b"{\"crawl\":1}")), Some(b"<p>x")),
+        delivered(2, Some(Bytes::from_static(b"{\"context\":1}")), Some(b"<p>x")),
         delivered(3, Some(encode(&zstd)), Some(b"no frame")),
         delivered(4, Some(encode(&good)), None),
         delivered(5, Some(encode(&url)), Some(b"<p>x")),

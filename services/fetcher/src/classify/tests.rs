@@ -1,4 +1,4 @@
-use orbweaver_messages::{DiscoveryKind, DispatchId};
+use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl};
 
 use super::*;
 
@@ -6,27 +6,14 @@ const NOW: Millis = 1_000_000;
 
 pub(crate) fn dispatch(url: &str) -> Dispatch {
     let parsed = Url::parse(url).unwrap();
-    Dispatch {
-        id: DispatchId { epoch: 1, sequence: 1 },
-        crawl: "default".into(),
+    let context = UrlContext {
         fingerprint: Fingerprint::of("default", orbweaver_url::canonicalize(&parsed).as_str()),
-        url: url.into(),
-        key: None,
-        policy: orbweaver_url::Policy::STANDARD,
-        site: parsed.host_str().unwrap().into(),
         depth: 2,
         sighting: DiscoveryKind::Link,
-        via: None,
-        chain: vec![],
-        trail: orbweaver_messages::Trail::default(),
-        attempt: 1,
-        last_attempt: false,
-        blocks: 0,
-        written_at_ms: 0,
-        dispatched_at_ms: NOW,
-        not_after_ms: NOW + 30_000,
-        expires_ms: NOW + 60_000,
-    }
+        ..UrlContext::of_seed("default", url.into(), parsed.host_str().unwrap().into())
+    };
+    let id = DispatchId { epoch: 1, sequence: 1 };
+    Dispatch { not_after_ms: NOW + 30_000, ..Dispatch::of(&FrontierUrl::admitted(context, NOW), id, false, NOW) }
 }
 
 fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
@@ -34,7 +21,7 @@ fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
 }
 
 fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpResponse, FetchError>) -> Verdict {
-    let url = Url::parse(&dispatch.url).unwrap();
+    let url = Url::parse(&dispatch.context.url).unwrap();
     classify(RequestContext { dispatch, url: &url, before }, &attempt(result))
 }
 
@@ -161,13 +148,13 @@ fn a_redirect_to_what_cannot_be_crawled_ends_the_url() {
 #[test]
 fn a_redirect_is_known_by_the_policy_of_its_crawl() {
     let mut dispatch = dispatch("http://www.a.example/x?utm_source=y");
-    dispatch.chain = vec!["http://b.example/".into()];
+    dispatch.context.chain = vec!["http://b.example/".into()];
     let target = "https://a.example/x";
     assert!(matches!(verdict_of(&dispatch, &[], Ok(led(301, target))), Verdict::Redirected(_)));
     // Under a policy that maps both to one page, the target is requested within the dispatch: as a URL of its own it
     // would be dropped as a duplicate of the one that just ended without a page.
-    dispatch.policy = orbweaver_url::Policy::AGGRESSIVE;
-    dispatch.fingerprint = Fingerprint::of("default", "http://a.example/x");
+    dispatch.context.policy = orbweaver_url::Policy::AGGRESSIVE;
+    dispatch.context.fingerprint = Fingerprint::of("default", "http://a.example/x");
     for target in [target, "https://www.b.example/index.html"] {
         let expected = Verdict::Again(Url::parse(target).unwrap());
         assert_eq!(verdict_of(&dispatch, &[], Ok(led(301, target))), expected, "{target}");
@@ -178,25 +165,25 @@ fn a_redirect_is_known_by_the_policy_of_its_crawl() {
 fn a_chain_of_long_urls_ends_before_its_records_become_large() {
     let mut dispatch = dispatch("https://a.example/20");
     let long = |n: usize| format!("https://a.example/{}{n}", "x".repeat(8000));
-    dispatch.chain = (1..=8).map(long).collect();
+    dispatch.context.chain = (1..=8).map(long).collect();
     assert!(matches!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Redirected(_)));
-    dispatch.chain.push(long(9));
+    dispatch.context.chain.push(long(9));
     assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Gone("too_many_redirects".into()));
 }
 
 #[test]
 fn a_chain_of_redirects_ends_after_twenty() {
     let mut dispatch = dispatch("https://a.example/20");
-    dispatch.chain = (0..19).map(|n| format!("https://a.example/{n}")).collect();
+    dispatch.context.chain = (0..19).map(|n| format!("https://a.example/{n}")).collect();
     assert!(matches!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Redirected(_)));
-    dispatch.chain.push("https://a.example/19".into());
+    dispatch.context.chain.push("https://a.example/19".into());
     assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Gone("too_many_redirects".into()));
 }
 
 #[test]
 fn a_redirect_to_its_source_or_its_chain_is_asked_again_five_times_at_most() {
     let mut dispatch = dispatch("https://a.example/wall");
-    dispatch.chain = vec!["https://a.example/start".into()];
+    dispatch.context.chain = vec!["https://a.example/start".into()];
     let mut before = vec![];
     for _ in 0..MAX_AGAIN {
         for target in ["/wall", "/wall#again", "/start"] {

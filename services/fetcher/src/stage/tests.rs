@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, DiscoveryKind, Dispatch, DispatchId, OutcomeKind, Page, encode};
+use orbweaver_messages::{
+    Discovered, DiscoveryKind, Dispatch, DispatchId, FrontierUrl, OutcomeKind, Page, UrlContext, encode,
+};
 use orbweaver_settings::Section as _;
 use orbweaver_stage::ScriptedClock;
 use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
@@ -92,32 +94,21 @@ impl Surroundings {
     /// Returns a dispatch of a URL that may be requested at once.
     fn ready(&self, url: &str, sequence: u64) -> ReadyDispatch {
         let parsed = orbweaver_url::parse(url).unwrap();
-        let dispatch = Dispatch {
-            id: DispatchId { epoch: 7, sequence },
-            crawl: "default".into(),
+        let context = UrlContext {
             fingerprint: Fingerprint::of("default", canonicalize(&parsed).as_str()),
-            url: url.into(),
-            key: None,
-            policy: orbweaver_url::Policy::STANDARD,
-            site: site_of(&parsed).into_owned(),
             depth: 3,
             sighting: DiscoveryKind::Link,
             via: Some("https://via.example/".into()),
-            chain: vec![],
-            trail: orbweaver_messages::Trail::default(),
-            attempt: 1,
-            last_attempt: false,
-            blocks: 0,
-            written_at_ms: 0,
-            dispatched_at_ms: self.now(),
-            not_after_ms: self.now() + 30_000,
-            expires_ms: self.now() + 60_000,
+            ..UrlContext::of_seed("default", url.into(), site_of(&parsed).into_owned())
         };
+        let (id, now) = (DispatchId { epoch: 7, sequence }, self.now());
+        let dispatch = Dispatch::of(&FrontierUrl::admitted(context, now), id, false, now);
+        let dispatch = Dispatch { not_after_ms: now + 30_000, ..dispatch };
         ReadyDispatch { not_before_ms: self.now(), interval_ms: 0, dispatch }
     }
 
     fn deliver(&mut self, ready: &ReadyDispatch) -> Origin {
-        let partition = partition_of(slot_of(&ready.dispatch.site), PARTITIONS);
+        let partition = partition_of(slot_of(&ready.dispatch.context.site), PARTITIONS);
         self.deliver_value(partition, Some(encode(ready)))
     }
 

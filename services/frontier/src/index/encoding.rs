@@ -4,7 +4,7 @@
 //! short.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, Trail, Traps};
+use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, Trail, Traps, UrlContext};
 use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
@@ -191,12 +191,13 @@ const SIGHTINGS: [DiscoveryKind; 3] = [DiscoveryKind::Seed, DiscoveryKind::Link,
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
 pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
-    let sighting = SIGHTINGS.iter().position(|known| *known == waiting.sighting).unwrap_or_default();
+    let context = &waiting.context;
+    let sighting = SIGHTINGS.iter().position(|known| *known == context.sighting).unwrap_or_default();
     let sighting = u8::try_from(sighting).unwrap_or_default() | (waiting.lost.min(MOST_LOST) << SIGHTING_BITS);
     let traps = TRAPS.iter().position(|known| *known == waiting.traps).unwrap_or_default();
     let stored = Stored {
-        fingerprint: waiting.fingerprint.0,
-        depth: waiting.depth,
+        fingerprint: context.fingerprint.0,
+        depth: context.depth,
         failures: waiting.failures,
         blocks: waiting.blocks,
         sighting,
@@ -204,19 +205,19 @@ pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
         definition: waiting.definition,
         not_before_ms: waiting.not_before_ms,
         written_at_ms: waiting.written_at_ms,
-        crawl: &waiting.crawl,
-        site: &waiting.site,
-        via: waiting.via.as_deref(),
-        url: &waiting.url,
-        key: waiting.key.as_deref(),
+        crawl: &context.crawl,
+        site: &context.site,
+        via: context.via.as_deref(),
+        url: &context.url,
+        key: context.key.as_deref(),
         // Most crawls have the standard policy, whose text would be longer than all the numbers.
-        policy: (!waiting.policy.is_standard()).then_some(waiting.policy),
-        chain: waiting.chain.iter().map(String::as_str).collect(),
+        policy: (!context.policy.is_standard()).then_some(context.policy),
+        chain: context.chain.iter().map(String::as_str).collect(),
         traps: u8::try_from(traps).unwrap_or_default(),
-        trail: waiting.trail.clone(),
+        trail: context.trail.clone(),
         content: waiting.content,
     };
-    let room = waiting.url.len() + waiting.via.as_deref().map_or(0, str::len) + waiting.site.len() + 64;
+    let room = context.url.len() + context.via.as_deref().map_or(0, str::len) + context.site.len() + 64;
     #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialize into a vector")]
     postcard::to_extend(&stored, Vec::with_capacity(room)).expect("numbers and texts serialize")
 }
@@ -225,18 +226,20 @@ pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
 pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
     let stored: Stored<'_> = postcard::from_bytes(value).ok()?;
     Some(FrontierUrl {
-        crawl: stored.crawl.to_owned(),
-        fingerprint: Fingerprint(stored.fingerprint),
-        url: stored.url.to_owned(),
-        key: stored.key.map(str::to_owned),
-        policy: stored.policy.unwrap_or_default(),
-        site: stored.site.to_owned(),
-        depth: stored.depth,
-        sighting: *SIGHTINGS.get(usize::from(stored.sighting & ((1 << SIGHTING_BITS) - 1)))?,
-        via: stored.via.map(str::to_owned),
-        chain: stored.chain.into_iter().map(str::to_owned).collect(),
+        context: UrlContext {
+            crawl: stored.crawl.to_owned(),
+            fingerprint: Fingerprint(stored.fingerprint),
+            url: stored.url.to_owned(),
+            key: stored.key.map(str::to_owned),
+            policy: stored.policy.unwrap_or_default(),
+            site: stored.site.to_owned(),
+            depth: stored.depth,
+            sighting: *SIGHTINGS.get(usize::from(stored.sighting & ((1 << SIGHTING_BITS) - 1)))?,
+            via: stored.via.map(str::to_owned),
+            chain: stored.chain.into_iter().map(str::to_owned).collect(),
+            trail: stored.trail,
+        },
         traps: *TRAPS.get(usize::from(stored.traps))?,
-        trail: stored.trail,
         content: stored.content,
         failures: stored.failures,
         blocks: stored.blocks,
@@ -295,18 +298,17 @@ mod tests {
         #[test]
         fn a_record_reads_back_and_a_torn_one_does_not_panic(texts in prop::collection::vec(".{0,40}", 5), numbers in any::<(u16, u8, u8, i64)>(), cut in any::<prop::sample::Index>()) {
             let waiting = FrontierUrl {
-                crawl: texts[0].clone(),
-                fingerprint: Fingerprint::of(&texts[0], &texts[1]),
-                url: texts[1].clone(),
-                key: (numbers.1 > 127).then(|| texts[2].clone()),
-                policy: Policy::PRESETS[usize::from(numbers.2 % 3)],
-                site: texts[3].clone(),
-                depth: numbers.0,
-                sighting: SIGHTINGS[usize::from(numbers.1 % 3)],
-                via: (numbers.2 > 127).then(|| texts[4].clone()),
-                chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
+                context: UrlContext {
+                    key: (numbers.1 > 127).then(|| texts[2].clone()),
+                    policy: Policy::PRESETS[usize::from(numbers.2 % 3)],
+                    depth: numbers.0,
+                    sighting: SIGHTINGS[usize::from(numbers.1 % 3)],
+                    via: (numbers.2 > 127).then(|| texts[4].clone()),
+                    chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
+                    trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
+                    ..UrlContext::of_seed(&texts[0], texts[1].clone(), texts[3].clone())
+                },
                 traps: TRAPS[usize::from(numbers.2 % 3)],
-                trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
                 content: (numbers.1 > 127).then_some(u32::from(numbers.0)),
                 failures: numbers.1,
                 blocks: numbers.2,

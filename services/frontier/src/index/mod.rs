@@ -81,8 +81,8 @@ impl IndexEntry {
     pub fn of(waiting: &FrontierUrl, offset: Offset, now: Millis) -> Self {
         Self {
             offset,
-            site: QueueKey::of(&waiting.crawl, &waiting.site),
-            depth: waiting.depth,
+            site: QueueKey::of(&waiting.context.crawl, &waiting.context.site),
+            depth: waiting.context.depth,
             failures: waiting.failures,
             blocks: waiting.blocks,
             back: false,

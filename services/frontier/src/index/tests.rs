@@ -1,33 +1,25 @@
 //! Both indexes return the same results, and the one on disk survives failures of disks and processes.
 
-use orbweaver_messages::DiscoveryKind;
+use orbweaver_messages::{DiscoveryKind, UrlContext};
 use proptest::prelude::*;
 
 use super::{encoding::mark_value, *};
 
 fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> FrontierUrl {
     let url = format!("http://{}.example/{number}", number % 3);
-    FrontierUrl {
-        crawl: "test".into(),
+    let context = UrlContext {
         fingerprint: fingerprint(number),
-        url,
-        key: None,
-        policy: orbweaver_url::Policy::STANDARD,
-        site: format!("{}.example", number % 3),
         depth,
         sighting: DiscoveryKind::Link,
         via: Some("http://0.example/".into()),
-        chain: vec![],
-        traps: orbweaver_messages::Traps::default(),
-        trail: orbweaver_messages::Trail::default(),
-        content: None,
-        failures: 0,
+        ..UrlContext::of_seed("test", url, format!("{}.example", number % 3))
+    };
+    FrontierUrl {
         blocks: number % 2,
         lost: number % 3,
         not_before_ms,
-        written_at_ms: 0,
-        admitted_at_ms: 1,
         definition: u64::from(number),
+        ..FrontierUrl::admitted(context, 1)
     }
 }
 
@@ -71,7 +63,10 @@ fn said(index: &mut dyn Index) -> Said {
     let entries: Vec<Option<IndexEntry>> = (0..24).map(|number| index.entry(fingerprint(number)).unwrap()).collect();
     for entry in entries.iter().flatten() {
         let waiting = index.waiting(entry.offset).unwrap();
-        assert_eq!((waiting.depth, QueueKey::of(&waiting.crawl, &waiting.site)), (entry.depth, entry.site));
+        assert_eq!(
+            (waiting.context.depth, QueueKey::of(&waiting.context.crawl, &waiting.context.site)),
+            (entry.depth, entry.site)
+        );
     }
     let mut each = vec![];
     index.each(&mut |entry| each.push(entry)).unwrap();
@@ -136,7 +131,7 @@ proptest! {
 fn filled(store: &FrontierIndex, partition: u32) -> DiskIndex {
     let mut index = store.partition(partition).unwrap();
     let waiting = waiting(1, 0, 0);
-    index.replace(waiting.fingerprint, None, Some((IndexEntry::of(&waiting, 7, 0), &waiting)));
+    index.replace(waiting.context.fingerprint, None, Some((IndexEntry::of(&waiting, 7, 0), &waiting)));
     index.applied(at(7)).unwrap();
     index.write().unwrap();
     index
@@ -161,9 +156,10 @@ fn long_records_are_written_before_there_are_many_of_them() {
     let store = FrontierIndex::open(directory.path()).unwrap();
     let mut index = store.partition(1).unwrap();
     for number in 0..17 {
-        let long = FrontierUrl { chain: vec!["x".repeat(64 << 10)], ..waiting(number, 0, 0) };
+        let mut long = waiting(number, 0, 0);
+        long.context.chain = vec!["x".repeat(64 << 10)];
         let offset = Offset::from(number);
-        index.replace(long.fingerprint, None, Some((IndexEntry::of(&long, offset, 0), &long)));
+        index.replace(long.context.fingerprint, None, Some((IndexEntry::of(&long, offset, 0), &long)));
         index.applied(at(offset)).unwrap();
     }
     assert!(store.position(1).unwrap().is_some(), "a megabyte is in memory");

@@ -21,7 +21,7 @@ use std::{
 };
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
-use orbweaver_messages::{DISPATCH_TTL_MS, Dispatch, DispatchId, FrontierUrl, Millis, SEND_WINDOW_MS, Trail, topic};
+use orbweaver_messages::{Dispatch, DispatchId, FrontierUrl, Millis, topic};
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin};
 use orbweaver_url::Fingerprint;
@@ -199,10 +199,10 @@ impl PartitionFrontier {
             let Some((site, rank)) = self.sites.next(turn.now, &mut source)? else { break };
             let offset = rank.1;
             let waiting = self.index.waiting(offset)?;
-            let fingerprint = waiting.fingerprint;
+            let fingerprint = waiting.context.fingerprint;
             let entry = IndexEntry { site, back: is_demoted(rank), ..IndexEntry::of(&waiting, offset, Millis::MAX) };
-            if turn.pages.slack(&waiting.crawl) == 0 {
-                self.pause_for_cap(&waiting.crawl, &entry, turn.now);
+            if turn.pages.slack(&waiting.context.crawl) == 0 {
+                self.pause_for_cap(&waiting.context.crawl, &entry, turn.now);
                 passed_over += 1;
                 continue;
             }
@@ -212,9 +212,11 @@ impl PartitionFrontier {
             };
             let id = self.owner.next_id();
             let last = waiting.failures.saturating_add(1) >= self.config.max_attempts;
-            turn.out.push(Decision::Dispatch(Box::new(Dispatch { trail, ..dispatched(&waiting, id, last, turn.now) })));
+            let mut dispatch = Dispatch::of(&waiting, id, last, turn.now);
+            dispatch.context.trail = trail;
+            turn.out.push(Decision::Dispatch(Box::new(dispatch)));
             self.idle.remove(offset);
-            turn.pages.lease(self.owner.partition, &waiting.crawl);
+            turn.pages.lease(self.owner.partition, &waiting.context.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, Box::new(waiting)) });
             self.leases.add(Lease { dispatched_at_ms: turn.now, fingerprint, id });
         }
@@ -252,7 +254,7 @@ impl PartitionFrontier {
         let mut named = vec![];
         for (site, waiting, low) in self.sites.busiest(most) {
             if let Some((_, offset)) = self.index.queued(site, low, 1)?.first() {
-                let site = self.index.waiting(*offset)?.site;
+                let site = self.index.waiting(*offset)?.context.site;
                 named.push(SiteLoad { site, waiting: waiting.into() });
             }
         }
@@ -324,7 +326,7 @@ impl PartitionFrontier {
     /// Returns the queued record of a leased URL: it may have been discovered at a lesser depth since it was leased as
     /// `leased`.
     fn as_found(&mut self, entry: &IndexEntry, leased: Box<FrontierUrl>) -> Result<Box<FrontierUrl>, IndexError> {
-        if entry.depth >= leased.depth {
+        if entry.depth >= leased.context.depth {
             return Ok(leased);
         }
         Ok(Box::new(at_the_depth_of(self.index.waiting(entry.offset)?, &leased)))
@@ -339,7 +341,7 @@ impl PartitionFrontier {
         let Some(behind) = self.end.checked_sub(tolerated) else { return Ok(()) };
         for offset in self.idle.lowest_below(behind, REAPPEND_BATCH) {
             let waiting = self.index.waiting(offset)?;
-            if let Some(entry) = self.index.entry(waiting.fingerprint)? {
+            if let Some(entry) = self.index.entry(waiting.context.fingerprint)? {
                 self.end_idle(&entry);
                 self.rewrite(entry, Box::new(waiting), vec![], turn);
             }
@@ -367,29 +369,4 @@ fn at_the_time_of(waiting: &FrontierUrl, written_at_ms: Millis) -> Cow<'_, Front
 
 fn is_current(active: &HashMap<Fingerprint, Active>, lease: &Lease) -> bool {
     matches!(active.get(&lease.fingerprint), Some(Active { busy: ActiveState::Leased(id, _), .. }) if *id == lease.id)
-}
-
-/// Returns a dispatch that leases a URL from `now` on.
-fn dispatched(waiting: &FrontierUrl, id: DispatchId, last_attempt: bool, now: Millis) -> Dispatch {
-    Dispatch {
-        id,
-        crawl: waiting.crawl.clone(),
-        fingerprint: waiting.fingerprint,
-        url: waiting.url.clone(),
-        key: waiting.key.clone(),
-        policy: waiting.policy,
-        site: waiting.site.clone(),
-        depth: waiting.depth,
-        sighting: waiting.sighting,
-        via: waiting.via.clone(),
-        chain: waiting.chain.clone(),
-        trail: Trail::default(),
-        attempt: waiting.failures.saturating_add(1),
-        last_attempt,
-        blocks: waiting.blocks,
-        written_at_ms: waiting.written_at_ms,
-        dispatched_at_ms: now,
-        not_after_ms: now + SEND_WINDOW_MS,
-        expires_ms: now + DISPATCH_TTL_MS,
-    }
 }

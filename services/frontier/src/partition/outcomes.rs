@@ -1,9 +1,9 @@
 //! The end of dispatches: with an outcome, or without one.
 
-use orbweaver_messages::{FrontierUrl, Millis, Outcome, OutcomeKind, STUCK};
+use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, STUCK, UrlContext};
 use orbweaver_stage::Origin;
 
-use super::{Active, ActiveState, PartitionFrontier, dispatched};
+use super::{Active, ActiveState, PartitionFrontier};
 use crate::{
     decision::{Decision, DecisionContext},
     index::{IndexEntry, IndexError, QueueKey},
@@ -22,14 +22,16 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         self.limit.count();
-        let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
+        let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.context.crawl);
         turn.pages.outcome(self.owner.partition, origin.offset, page_of);
         if let Some(delay) = outcome.crawl_delay_ms {
-            self.sites.learn_delay(QueueKey::of(&outcome.crawl, &outcome.site), delay);
+            self.sites.learn_delay(QueueKey::of(&outcome.context.crawl, &outcome.context.site), delay);
         }
-        let fingerprint = outcome.fingerprint;
+        let fingerprint = outcome.context.fingerprint;
         let (leased, has_lesser) = match self.active.get(&fingerprint) {
-            Some(Active { entry, busy: ActiveState::Leased(id, _) }) => (Some(*id), entry.depth < outcome.depth),
+            Some(Active { entry, busy: ActiveState::Leased(id, _) }) => {
+                (Some(*id), entry.depth < outcome.context.depth)
+            }
             _ => (None, false),
         };
         // Also for an outcome of an earlier dispatch.
@@ -55,13 +57,13 @@ impl PartitionFrontier {
             Some(mut active) => {
                 match &mut active.busy {
                     // The new record is being written; the tombstone must follow it.
-                    ActiveState::Rewriting(outcomes, _) => outcomes.push((origin, outcome.depth)),
+                    ActiveState::Rewriting(outcomes, _) => outcomes.push((origin, outcome.context.depth)),
                     ActiveState::Ended(..) | ActiveState::Leased(..) => turn.out.push(Decision::Complete(origin)),
                 }
                 self.active.insert(fingerprint, active);
             }
             None => match self.index.entry(fingerprint)? {
-                Some(entry) if entry.depth >= outcome.depth => {
+                Some(entry) if entry.depth >= outcome.context.depth => {
                     self.end_idle(&entry);
                     let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
                     self.end((origin, outcome), entry, written_at_ms, turn);
@@ -82,8 +84,8 @@ impl PartitionFrontier {
     ) -> bool {
         let asked = outcome.requested_at_ms.is_some();
         self.sites.end(entry, asked.then_some(outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms)), turn.now);
-        turn.pages.release(self.owner.partition, &waiting.crawl);
-        self.leases.end(waiting.fingerprint)
+        turn.pages.release(self.owner.partition, &waiting.context.crawl);
+        self.leases.end(waiting.context.fingerprint)
     }
 
     /// Applies an outcome to a URL whose lease it has ended. `resets`: its record has a count of lost dispatches, which
@@ -125,7 +127,7 @@ impl PartitionFrontier {
             // The URL was discovered again at a lesser depth, where its links may count: it is requested again, with
             // all of its attempts. The new record keeps the time of its row, which a fast clock may have set ahead of
             // the next one (docs/protocol.md#event-times).
-            _ if entry.depth < outcome.depth => {
+            _ if entry.depth < outcome.context.depth => {
                 (waiting.failures, waiting.blocks, waiting.lost) = (0, 0, 0);
                 waiting.written_at_ms = waiting.written_at_ms.max(outcome.event_ms());
                 self.rewrite(entry, waiting, vec![origin], turn);
@@ -147,7 +149,7 @@ impl PartitionFrontier {
         written_at_ms: Millis,
         turn: &mut DecisionContext<'_>,
     ) {
-        let Outcome { fingerprint, depth, .. } = *outcome;
+        let UrlContext { fingerprint, depth, .. } = outcome.context;
         let busy = ActiveState::Ended(entry.offset, depth, written_at_ms.max(outcome.event_ms()));
         self.active.insert(fingerprint, Active { entry, busy });
         self.sites.remove_url(entry.site, turn.now);
@@ -187,19 +189,19 @@ impl PartitionFrontier {
     fn abandon(&mut self, entry: IndexEntry, mut waiting: Box<FrontierUrl>, turn: &mut DecisionContext<'_>) {
         // A replayed URL begins with no lost dispatches.
         waiting.lost = 0;
-        let fingerprint = waiting.fingerprint;
-        let dispatch = dispatched(&waiting, self.owner.next_id(), false, turn.now);
-        let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Gone, STUCK, turn.now));
+        let fingerprint = waiting.context.fingerprint;
+        let dispatch = Dispatch::of(&waiting, self.owner.next_id(), false, turn.now);
+        let outcome = Box::new(Outcome::of(&dispatch, OutcomeKind::Gone, Some(STUCK), turn.now));
         let reason = format!(
             "{STUCK}: {LOST_DISPATCHES} dispatches had no outcome, while later dispatches of other URLs had one"
         );
         tracing::error!(
             partition = self.owner.partition,
-            url = waiting.url,
+            url = waiting.context.url,
             reason,
             "stuck URL abandoned and sent to the dead letters"
         );
-        let busy = ActiveState::Ended(entry.offset, waiting.depth, waiting.written_at_ms);
+        let busy = ActiveState::Ended(entry.offset, waiting.context.depth, waiting.written_at_ms);
         self.active.insert(fingerprint, Active { entry, busy });
         self.sites.remove_url(entry.site, turn.now);
         let origin = self.owner.origin(entry.offset);
@@ -214,8 +216,8 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> bool {
         self.sites.end(entry, None, turn.now);
-        turn.pages.release(self.owner.partition, &waiting.crawl);
-        self.leases.end(waiting.fingerprint)
+        turn.pages.release(self.owner.partition, &waiting.context.crawl);
+        self.leases.end(waiting.context.fingerprint)
     }
 }
 

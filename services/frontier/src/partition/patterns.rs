@@ -3,10 +3,10 @@
 //! The state of patterns is an index that may be lost: a demoted URL may be in its old place after a restart, until it
 //! is ready and is judged again. Nothing else depends on that state.
 
-use orbweaver_messages::{FrontierUrl, Outcome, OutcomeKind, Trail, Traps};
+use orbweaver_messages::{Dispatch, FrontierUrl, Outcome, OutcomeKind, Trail, Traps};
 use orbweaver_patterns::Verdict;
 
-use super::{Active, ActiveState, PartitionFrontier, dispatched};
+use super::{Active, ActiveState, PartitionFrontier};
 use crate::{
     decision::{Decision, DecisionContext},
     index::{IndexEntry, IndexError},
@@ -50,8 +50,8 @@ impl PartitionFrontier {
             Verdict::Demote | Verdict::Refuse if !entry.back => {
                 let back = self.demote(*entry);
                 // The index may have more information on the URL than its record.
-                let known = self.index.entry(waiting.fingerprint)?.unwrap_or(*entry);
-                self.index.replace(waiting.fingerprint, Some(known), Some((back, waiting)));
+                let known = self.index.entry(waiting.context.fingerprint)?.unwrap_or(*entry);
+                self.index.replace(waiting.context.fingerprint, Some(known), Some((back, waiting)));
                 self.sites.pass_over(entry, Some(back.rank()), turn.now);
                 Ok(None)
             }
@@ -59,7 +59,7 @@ impl PartitionFrontier {
                 self.refuse(entry, waiting, TRAP, turn);
                 Ok(None)
             }
-            Verdict::Normal | Verdict::Demote => Ok(Some(waiting.trail.through(pattern))),
+            Verdict::Normal | Verdict::Demote => Ok(Some(waiting.context.trail.through(pattern))),
         }
     }
 
@@ -70,13 +70,13 @@ impl PartitionFrontier {
 
     /// Ends a URL without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.
     fn refuse(&mut self, entry: &IndexEntry, waiting: &FrontierUrl, reason: &str, turn: &mut DecisionContext<'_>) {
-        let dispatch = dispatched(waiting, self.owner.next_id(), false, turn.now);
-        let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Refused, reason, turn.now));
+        let dispatch = Dispatch::of(waiting, self.owner.next_id(), false, turn.now);
+        let outcome = Box::new(Outcome::of(&dispatch, OutcomeKind::Refused, Some(reason), turn.now));
         let completes = vec![self.owner.origin(entry.offset)];
         turn.out.push(Decision::Refuse { outcome, ends: entry.offset, completes });
         self.idle.remove(entry.offset);
-        let busy = ActiveState::Ended(entry.offset, waiting.depth, waiting.written_at_ms);
-        self.active.insert(waiting.fingerprint, Active { entry: *entry, busy });
+        let busy = ActiveState::Ended(entry.offset, waiting.context.depth, waiting.written_at_ms);
+        self.active.insert(waiting.context.fingerprint, Active { entry: *entry, busy });
         self.sites.pass_over(entry, None, turn.now);
     }
 }

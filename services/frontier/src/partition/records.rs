@@ -22,7 +22,7 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
-        let fingerprint = waiting.fingerprint;
+        let fingerprint = waiting.context.fingerprint;
         let was = self.active.remove(&fingerprint);
         let old = match &was {
             Some(active) => Some(active.entry),
@@ -52,11 +52,11 @@ impl PartitionFrontier {
         (was, old): (Option<Active>, Option<IndexEntry>),
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
-        let fingerprint = waiting.fingerprint;
+        let fingerprint = waiting.context.fingerprint;
         let mut entry = IndexEntry::of(waiting, origin.offset, turn.now);
         match was {
             Some(active @ Active { entry: known, busy: ActiveState::Ended(ended, ..) })
-                if known.offset != ended && known.depth < waiting.depth =>
+                if known.offset != ended && known.depth < waiting.context.depth =>
             {
                 // The copy with the lesser depth takes precedence.
                 self.active.insert(fingerprint, active);
@@ -69,7 +69,9 @@ impl PartitionFrontier {
                 let busy = ActiveState::Ended(ended, depth, waiting.written_at_ms);
                 self.active.insert(fingerprint, Active { entry, busy });
             }
-            Some(Active { entry: leased, busy: ActiveState::Leased(id, known) }) if leased.depth < waiting.depth => {
+            Some(Active { entry: leased, busy: ActiveState::Leased(id, known) })
+                if leased.depth < waiting.context.depth =>
+            {
                 // The last record in the log has to be the one with the lesser depth.
                 let mut lesser = self.as_found(&leased, known.clone())?;
                 lesser.written_at_ms = lesser.written_at_ms.max(waiting.written_at_ms);
@@ -89,7 +91,9 @@ impl PartitionFrontier {
                 entry = IndexEntry { back: leased.back, ..entry.queued() };
                 self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, known) });
             }
-            Some(active @ Active { entry: known, busy: ActiveState::Rewriting(..) }) if known.depth < waiting.depth => {
+            Some(active @ Active { entry: known, busy: ActiveState::Rewriting(..) })
+                if known.depth < waiting.context.depth =>
+            {
                 // Another record, which this partition's own will follow: the copy with the lesser depth takes
                 // precedence.
                 self.active.insert(fingerprint, active);
@@ -116,7 +120,7 @@ impl PartitionFrontier {
                 self.make_idle(&entry, turn.now);
                 self.sites.remove_url(rewritten.site, turn.now);
             }
-            None if old.is_some_and(|old| old.depth < waiting.depth) => {
+            None if old.is_some_and(|old| old.depth < waiting.context.depth) => {
                 // As for a leased URL. The queued URL stays unchanged until that record is read back.
                 if let Some(old) = old {
                     self.end_idle(&old);
@@ -234,7 +238,7 @@ impl PartitionFrontier {
             return;
         }
         // The log takes precedence: a second copy of a URL was admitted after the one that ended.
-        self.index.replace(waiting.fingerprint, Some(entry), None);
+        self.index.replace(waiting.context.fingerprint, Some(entry), None);
         self.sites.remove_url(entry.site, turn.now);
         turn.out.push(Decision::Complete(self.owner.origin(entry.offset)));
     }
@@ -259,7 +263,7 @@ impl PartitionFrontier {
         waiting.content = None;
         completes.push(self.owner.origin(entry.offset));
         let busy = ActiveState::Rewriting(vec![], waiting.written_at_ms);
-        self.active.insert(waiting.fingerprint, Active { entry, busy });
+        self.active.insert(waiting.context.fingerprint, Active { entry, busy });
         turn.out.push(Decision::Rewrite { waiting, completes });
     }
 }

@@ -25,10 +25,10 @@ impl PartitionFrontier {
     /// Replays a record of `crawl.frontier` that queues a URL.
     pub fn restore_record(&mut self, offset: Offset, waiting: &FrontierUrl) -> Result<(), IndexError> {
         self.end = self.end.max(offset + 1);
-        let fingerprint = waiting.fingerprint;
+        let fingerprint = waiting.context.fingerprint;
         let old = self.index.entry(fingerprint)?;
         let queued = match old {
-            Some(old) if old.depth < waiting.depth => {
+            Some(old) if old.depth < waiting.context.depth => {
                 Cow::Owned(at_the_depth_of(self.index.waiting(old.offset)?, waiting))
             }
             Some(old) => at_the_time_of(waiting, self.index.waiting(old.offset)?.written_at_ms),
@@ -63,7 +63,8 @@ impl PartitionFrontier {
 
     /// Replays a dispatch of `crawl.scheduled`.
     pub fn restore_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), IndexError> {
-        let Dispatch { id, fingerprint, dispatched_at_ms, .. } = *dispatch;
+        let Dispatch { id, dispatched_at_ms, .. } = *dispatch;
+        let fingerprint = dispatch.context.fingerprint;
         // Not current if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that
         // was admitted again.
         let current = |entry: IndexEntry| entry.failures < dispatch.attempt && entry.blocks <= dispatch.blocks;
@@ -81,7 +82,7 @@ impl PartitionFrontier {
         if outcome.requested_at_ms.is_some() && outcome.id.epoch < u64::MAX {
             self.leases.reach(outcome.id);
         }
-        let fingerprint = outcome.fingerprint;
+        let fingerprint = outcome.context.fingerprint;
         if self.found.get(&fingerprint).is_none_or(|found| found.id != outcome.id) {
             return Ok(());
         }
@@ -135,7 +136,7 @@ impl PartitionFrontier {
             tracing::warn!(partition, urls, "removed URLs whose tombstones were compacted away unread");
         }
         for offset in ended {
-            let fingerprint = self.index.waiting(*offset)?.fingerprint;
+            let fingerprint = self.index.waiting(*offset)?.context.fingerprint;
             let entry = self.index.entry(fingerprint)?;
             self.index.replace(fingerprint, entry, None);
             self.index.mark(fingerprint, None);
@@ -202,7 +203,7 @@ impl PartitionFrontier {
             }
             let waiting = Box::new(self.index.waiting(entry.offset)?);
             leased.insert(entry.offset);
-            pages.lease(self.owner.partition, &waiting.crawl);
+            pages.lease(self.owner.partition, &waiting.context.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, waiting) });
             // A dispatch from a clock ahead of the local one counts as made now.
             self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });
@@ -228,6 +229,8 @@ fn is_applied(outcome: &Outcome, queued: &FrontierUrl) -> bool {
         | OutcomeKind::Unchanged
         | OutcomeKind::Redirected
         | OutcomeKind::Refused
-        | OutcomeKind::Gone => queued.depth < outcome.depth && queued.written_at_ms >= outcome.event_ms(),
+        | OutcomeKind::Gone => {
+            queued.context.depth < outcome.context.depth && queued.written_at_ms >= outcome.event_ms()
+        }
     }
 }

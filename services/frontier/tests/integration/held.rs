@@ -32,19 +32,19 @@ fn definition(version: u64, crawl: &str, max_pages: Option<u64>) -> ConsumerReco
 fn waiting(offset: u64, crawl: &str) -> (Origin, ConsumerRecord) {
     let seed = include_str!("../../../../schemas/examples/waiting/1/seed.json");
     let mut waiting: FrontierUrl = serde_json::from_str(seed).unwrap();
-    (waiting.crawl, waiting.key, waiting.definition) = (crawl.to_owned(), None, 0);
-    waiting.url = format!("https://{}/{offset}", waiting.site);
-    waiting.fingerprint = Fingerprint::of(crawl, &waiting.url);
-    let record = delivered(topic::FRONTIER, offset, waiting.fingerprint.to_string(), encode(&waiting));
+    (waiting.context.crawl, waiting.context.key, waiting.definition) = (crawl.to_owned(), None, 0);
+    waiting.context.url = format!("https://{}/{offset}", waiting.context.site);
+    waiting.context.fingerprint = Fingerprint::of(crawl, &waiting.context.url);
+    let record = delivered(topic::FRONTIER, offset, waiting.context.fingerprint.to_string(), encode(&waiting));
     (Origin { tp: record.tp, offset, assignment_epoch: 1 }, record)
 }
 
 fn outcome(offset: u64, dispatch: Dispatch, kind: OutcomeKind) -> (Origin, ConsumerRecord) {
     let fetched = include_str!("../../../../schemas/examples/outcome/1/fetched.json");
     let fetched: Outcome = serde_json::from_str(fetched).unwrap();
-    let Dispatch { id, crawl, fingerprint, url, site, depth, attempt, .. } = dispatch;
-    let outcome = Outcome { id, crawl, fingerprint, url, site, depth, attempt, kind, ..fetched };
-    let record = delivered(topic::OUTCOMES, offset, outcome.site.clone(), encode(&outcome));
+    let Dispatch { id, context, attempt, .. } = dispatch;
+    let outcome = Outcome { id, context, attempt, kind, ..fetched };
+    let record = delivered(topic::OUTCOMES, offset, outcome.context.site.clone(), encode(&outcome));
     (Origin { tp: record.tp, offset, assignment_epoch: 1 }, record)
 }
 
@@ -96,12 +96,12 @@ fn counts(actions: &Wanted) -> Vec<PageCount> {
 }
 
 fn crawls(dispatches: &[Dispatch]) -> Vec<&str> {
-    dispatches.iter().map(|dispatch| &*dispatch.crawl).collect()
+    dispatches.iter().map(|dispatch| &*dispatch.context.crawl).collect()
 }
 
 /// Delivers the tombstone of a URL.
 fn buried(stage: &mut FrontierStage, offset: u64, dispatch: &Dispatch) {
-    let mut record = delivered(topic::FRONTIER, offset, dispatch.fingerprint.to_string(), bytes::Bytes::new());
+    let mut record = delivered(topic::FRONTIER, offset, dispatch.context.fingerprint.to_string(), bytes::Bytes::new());
     record.value = None;
     let origin = Origin { tp: record.tp, offset, assignment_epoch: 1 };
     receive(stage, vec![(origin, record)]);
@@ -115,10 +115,10 @@ fn a_crawl_at_its_cap_waits_and_holds_up_no_other_at_the_same_site() {
     open(&mut stage, 1);
     let all = (0..5).map(|n| waiting(n, "docs")).chain((5..8).map(|n| waiting(n, "news"))).collect();
     let first = dispatched(&receive(&mut stage, all));
-    let of = |crawl: &str| first.iter().filter(|dispatch| dispatch.crawl == crawl).count();
+    let of = |crawl: &str| first.iter().filter(|dispatch| dispatch.context.crawl == crawl).count();
     assert_eq!((of("docs"), of("news")), (2, 3), "URLs in flight count");
     // An outcome that is not a page leaves its share of the cap to another URL.
-    let mut docs: Vec<Dispatch> = first.iter().filter(|dispatch| dispatch.crawl == "docs").cloned().collect();
+    let mut docs: Vec<Dispatch> = first.iter().filter(|dispatch| dispatch.context.crawl == "docs").cloned().collect();
     let again = receive(&mut stage, vec![outcome(0, docs.remove(0), OutcomeKind::Gone)]);
     assert_eq!(crawls(&dispatched(&again)), ["docs"]);
     docs.extend(dispatched(&again));
@@ -219,7 +219,8 @@ fn a_restart_counts_on_where_the_records_end() {
     assert_eq!(stage.look_back_offset(0, topic::SCHEDULED), None);
     let ended = |offset: u64| {
         let dispatch = include_str!("../../../../schemas/examples/dispatch/1/first-attempt.json");
-        let dispatch = Dispatch { crawl: "docs".to_owned(), ..serde_json::from_str::<Dispatch>(dispatch).unwrap() };
+        let mut dispatch: Dispatch = serde_json::from_str(dispatch).unwrap();
+        dispatch.context.crawl = "docs".to_owned();
         outcome(offset, dispatch, OutcomeKind::Fetched)
     };
     // Outcomes 18 and 19 are in the record; 20 is not, and is delivered again after the opening.

@@ -32,12 +32,13 @@ fn definition(version: u64, exclude: &str, max_depth: Option<u16>) -> ConsumerRe
 fn waiting(offset: u64, path: &str, change: impl FnOnce(&mut FrontierUrl)) -> (Origin, ConsumerRecord) {
     let seed = include_str!("../../../../schemas/examples/waiting/1/seed.json");
     let mut waiting: FrontierUrl = serde_json::from_str(seed).unwrap();
-    (waiting.crawl, waiting.sighting, waiting.depth) = ("docs".to_owned(), DiscoveryKind::Link, 1);
-    waiting.url = format!("https://{}/{path}", waiting.site);
-    waiting.key = None;
-    waiting.fingerprint = Fingerprint::of("docs", &waiting.url);
+    (waiting.context.crawl, waiting.context.sighting, waiting.context.depth) =
+        ("docs".to_owned(), DiscoveryKind::Link, 1);
+    waiting.context.url = format!("https://{}/{path}", waiting.context.site);
+    waiting.context.key = None;
+    waiting.context.fingerprint = Fingerprint::of("docs", &waiting.context.url);
     change(&mut waiting);
-    let record = delivered(topic::FRONTIER, offset, waiting.fingerprint.to_string(), encode(&waiting));
+    let record = delivered(topic::FRONTIER, offset, waiting.context.fingerprint.to_string(), encode(&waiting));
     (Origin { tp: record.tp, offset, assignment_epoch: 1 }, record)
 }
 
@@ -77,11 +78,11 @@ fn ends(actions: &Wanted) -> (Vec<String>, Vec<(String, String)>) {
     let path = |url: &str| url.rsplit('/').next().unwrap().to_owned();
     for record in actions.plans.iter().flat_map(|plan| produced(plan, 0)) {
         if record.tp.topic == topic::SCHEDULED {
-            dispatched.push(path(&decode::<Dispatch>("dispatch", record.value.as_ref()).unwrap().url));
+            dispatched.push(path(&decode::<Dispatch>("dispatch", record.value.as_ref()).unwrap().context.url));
         } else if record.tp.topic == topic::OUTCOMES {
             let outcome: Outcome = decode("outcome", record.value.as_ref()).unwrap();
             assert_eq!((outcome.kind, outcome.requested_at_ms), (OutcomeKind::Refused, None));
-            refused.push((path(&outcome.url), outcome.reason.unwrap()));
+            refused.push((path(&outcome.context.url), outcome.reason.unwrap()));
         }
     }
     (dispatched, refused)
@@ -117,10 +118,10 @@ fn depth_and_patterns_refuse_and_a_seed_is_always_in_scope() {
     let mut stage = stage(&Registry::new());
     follow(&mut stage, &definition(4, "/a", Some(2)));
     let batch = vec![
-        waiting(0, "a", |waiting| waiting.sighting = DiscoveryKind::Seed),
-        waiting(1, "b", |waiting| waiting.depth = 3),
-        waiting(2, "c", |waiting| waiting.depth = 2),
-        waiting(3, "ab", |waiting| waiting.sighting = DiscoveryKind::Redirect),
+        waiting(0, "a", |waiting| waiting.context.sighting = DiscoveryKind::Seed),
+        waiting(1, "b", |waiting| waiting.context.depth = 3),
+        waiting(2, "c", |waiting| waiting.context.depth = 2),
+        waiting(3, "ab", |waiting| waiting.context.sighting = DiscoveryKind::Redirect),
     ];
     let (dispatched, refused) = ends(&receive(&mut stage, batch));
     assert_eq!(dispatched, ["a", "c"]);

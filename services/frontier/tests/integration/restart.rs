@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, Outcome, OutcomeKind, Topic, decode, encode, topic};
+use orbweaver_messages::{
+    DiscoveryKind, Dispatch, FrontierUrl, Outcome, OutcomeKind, Topic, UrlContext, decode, encode, topic,
+};
 use orbweaver_stage::{NoEffects, NoJobs, Runner, RunnerConfig, StageError, metrics::Metrics};
-use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -23,29 +24,13 @@ fn log() -> MemoryLog {
 async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
     let record = |number: u32| {
         let url = format!("http://{}.example/{number}", number % 7);
-        let waiting = FrontierUrl {
-            crawl: crawl.to_owned(),
-            fingerprint: Fingerprint::of(crawl, &url),
-            url,
-            key: None,
-            policy: orbweaver_url::Policy::STANDARD,
-            site: format!("{}.example", number % 7),
+        let context = UrlContext {
             depth: 1,
             sighting: DiscoveryKind::Link,
-            via: None,
-            chain: vec![],
-            traps: orbweaver_messages::Traps::default(),
-            trail: orbweaver_messages::Trail::default(),
-            content: None,
-            failures: 0,
-            blocks: 0,
-            lost: 0,
-            not_before_ms: 0,
-            written_at_ms: 0,
-            admitted_at_ms: 1,
-            definition: 0,
+            ..UrlContext::of_seed(crawl, url, format!("{}.example", number % 7))
         };
-        let key = Some(Bytes::from(waiting.fingerprint.to_string()));
+        let waiting = FrontierUrl::admitted(context, 1);
+        let key = Some(Bytes::from(waiting.context.fingerprint.to_string()));
         // The present time, so that the index's checkpoint is not too old.
         let timestamp_ms = orbweaver_stage::Clock::now(&orbweaver_stage::SystemClock);
         let tp = TopicPartition::new(topic::FRONTIER, number % 7 % 2);
@@ -174,8 +159,8 @@ async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
     let mut ended = BTreeSet::new();
     for record in dispatched {
         let dispatch: Dispatch = decode("dispatch", record.value.as_ref()).unwrap();
-        if ended.insert(dispatch.fingerprint) {
-            let outcome = Outcome::unasked(dispatch, OutcomeKind::Gone, "http_404", 1);
+        if ended.insert(dispatch.context.fingerprint) {
+            let outcome = Outcome::of(&dispatch, OutcomeKind::Gone, Some("http_404"), 1);
             let tp = TopicPartition::new(topic::OUTCOMES, 0);
             let record = Record { tp, key: None, value: Some(encode(&outcome)), headers: vec![], timestamp_ms: 1 };
             log.append(vec![record]).await.unwrap();

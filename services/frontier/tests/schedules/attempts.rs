@@ -10,7 +10,7 @@ const HOUR_MS: Millis = 3_600_000;
 fn another_is(world: &mut World, kind: OutcomeKind) {
     world.admit(1);
     world.settle();
-    let index = world.in_flight.iter().position(|dispatch| dispatch.site == "1.example").unwrap();
+    let index = world.in_flight.iter().position(|dispatch| dispatch.context.site == "1.example").unwrap();
     world.in_flight.swap(0, index);
     world.answer(kind, 1);
     world.settle();
@@ -18,7 +18,7 @@ fn another_is(world: &mut World, kind: OutcomeKind) {
 
 /// Loses the dispatch of the only URL of site 0, and returns it.
 fn lose(world: &mut World) -> Dispatch {
-    let index = world.in_flight.iter().position(|dispatch| dispatch.site == "0.example").unwrap();
+    let index = world.in_flight.iter().position(|dispatch| dispatch.context.site == "0.example").unwrap();
     world.in_flight.remove(index)
 }
 
@@ -30,7 +30,7 @@ fn pass(world: &mut World, millis: Millis) {
 /// Ends the dispatch of the only URL of site 0 with an outcome of this kind, after a request or without one. The
 /// outcome is not handled yet.
 fn end(world: &mut World, kind: OutcomeKind, requested: bool) {
-    let index = world.in_flight.iter().position(|dispatch| dispatch.site == "0.example").unwrap();
+    let index = world.in_flight.iter().position(|dispatch| dispatch.context.site == "0.example").unwrap();
     world.in_flight.swap(0, index);
     world.answer(kind, 1);
     let requested_at_ms = requested.then_some(world.now);
@@ -55,7 +55,7 @@ fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate
         let lost = lose(&mut world);
         assert_eq!((lost.attempt, lost.last_attempt), (1, false));
         another_is(&mut world, OutcomeKind::Deferred);
-        world.in_flight.retain(|dispatch| dispatch.site != "1.example");
+        world.in_flight.retain(|dispatch| dispatch.context.site != "1.example");
         pass(&mut world, LEASE_MS);
     }
     assert!(world.given_up.is_empty() && world.ended.is_empty());
@@ -96,7 +96,7 @@ fn a_url_whose_dispatches_are_lost_ten_times_while_later_ones_are_answered_is_gi
         pass(&mut world, LEASE_MS);
     }
     assert_eq!(world.given_up, ["http://0.example/1"]);
-    let stuck = world.outcomes.iter().rfind(|outcome| outcome.site == "0.example").unwrap();
+    let stuck = world.outcomes.iter().rfind(|outcome| outcome.context.site == "0.example").unwrap();
     assert_eq!((stuck.kind, stuck.reason.as_deref()), (OutcomeKind::Gone, Some("stuck")));
     assert!(world.in_flight.is_empty() && world.waiting() == 0, "it ends, so that completion can be proven");
     assert!(world.incomplete.iter().all(std::collections::BTreeSet::is_empty), "{:?}", world.incomplete);
@@ -197,7 +197,7 @@ fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
         let early = lose(&mut world);
         pass(&mut world, HOUR_MS);
         let again = world.in_flight.last().unwrap().clone();
-        assert_eq!((again.url, again.attempt), (early.url.clone(), 1));
+        assert_eq!((again.context.url, again.attempt), (early.context.url.clone(), 1));
         // Now the answer to the dispatch whose lease expired early arrives. It must not count, since its attempt is not
         // current.
         world.in_flight.insert(0, early);

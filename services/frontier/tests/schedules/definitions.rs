@@ -87,7 +87,7 @@ impl Control {
 
     /// Admits a URL under the last definition. `None` if it is out of scope.
     pub(crate) fn let_through(&self, waiting: FrontierUrl) -> Option<FrontierUrl> {
-        let last = self.all.last().filter(|said| said.is_inside(&waiting.url, waiting.depth));
+        let last = self.all.last().filter(|said| said.is_inside(&waiting.context.url, waiting.context.depth));
         last.map(|_| FrontierUrl { definition: self.all.len() as u64 - 1, ..waiting })
     }
 

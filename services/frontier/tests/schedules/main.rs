@@ -109,7 +109,7 @@ fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
     }
     world.settle();
     let order: Vec<_> =
-        world.in_flight.iter().map(|dispatch| dispatch.url.rsplit('/').next().unwrap().to_owned()).collect();
+        world.in_flight.iter().map(|dispatch| dispatch.context.url.rsplit('/').next().unwrap().to_owned()).collect();
     // All four are of one site; URLs 2 and 4 have depth 0, URL 3 has depth 1, URL 1 has depth 2 and is capped.
     assert_eq!(order, ["2", "4", "3"]);
 }
@@ -197,7 +197,7 @@ fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
         world.settle();
         let fast = fetch_ahead(&mut world);
         world.settle();
-        assert_eq!((world.in_flight[0].depth, world.in_flight[0].written_at_ms), (1, fast));
+        assert_eq!((world.in_flight[0].context.depth, world.in_flight[0].written_at_ms), (1, fast));
         for step in steps {
             step(&mut world);
             if let Some((trust, reads)) = crash {
@@ -210,13 +210,13 @@ fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
             world.settle();
         }
         // A deferral whose pause was lost in a crash leads to one more dispatch at the greater depth.
-        if world.in_flight.first().is_some_and(|dispatch| dispatch.depth > 0) {
+        if world.in_flight.first().is_some_and(|dispatch| dispatch.context.depth > 0) {
             defer(&mut world);
             world.settle();
         }
         world.now += 2_000;
         world.settle();
-        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.depth, next.written_at_ms)).collect();
+        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.context.depth, next.written_at_ms)).collect();
         assert_eq!(carried, [(0, fast)], "{name}, {crash:?}");
         world.answer(OutcomeKind::Fetched, 1);
         world.settle();
@@ -242,7 +242,7 @@ fn a_url_that_is_found_nearer_while_its_outcome_is_being_applied_keeps_the_time_
         world.settle();
         being_written.into_iter().for_each(|decision| world.carry_out(decision));
         world.settle();
-        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.depth, next.written_at_ms)).collect();
+        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.context.depth, next.written_at_ms)).collect();
         assert_eq!(carried, [(0, fast)], "{finds}");
         world.answer(OutcomeKind::Fetched, 1);
         world.settle();
@@ -257,7 +257,7 @@ fn order(world: &mut World, most: usize) -> Vec<u32> {
     while order.len() < most
         && let Some(dispatch) = world.in_flight.first()
     {
-        order.push(dispatch.url.rsplit('/').next().unwrap().parse().unwrap());
+        order.push(dispatch.context.url.rsplit('/').next().unwrap().parse().unwrap());
         world.answer(OutcomeKind::Fetched, 1);
         world.settle();
     }
@@ -307,7 +307,7 @@ fn what_comes_before_the_back_is_kept_waiting_by_a_quarter_of_the_slots_at_most_
         }
         (0..30).for_each(|_| world.admit(1));
         world.settle();
-        let is_trap = |dispatch: &Dispatch| dispatch.url.contains("/trap/");
+        let is_trap = |dispatch: &Dispatch| dispatch.context.url.contains("/trap/");
         let before: Vec<_> = world.in_flight.iter().skip(20).collect();
         assert!(before.len() == 15 && !before.into_iter().any(&is_trap));
         while let Some(first) = world.in_flight.iter().position(|dispatch| !is_trap(dispatch)) {

@@ -26,7 +26,7 @@ fn complete(world: &mut World) {
 fn apply_only(world: &mut World) {
     for decision in world.decide().unwrap() {
         if let Decision::Rewrite { waiting, .. } = decision {
-            world.records.push((waiting.fingerprint, Ok(*waiting)));
+            world.records.push((waiting.context.fingerprint, Ok(*waiting)));
         }
     }
 }
@@ -95,7 +95,7 @@ fn a_url_that_was_found_nearer_during_its_fetch_is_dispatched_without_delay_afte
         world.settle();
         world.now += 1000;
         world.settle();
-        assert_eq!((world.in_flight[0].depth, world.in_flight[0].attempt), (1, 2), "{what}");
+        assert_eq!((world.in_flight[0].context.depth, world.in_flight[0].attempt), (1, 2), "{what}");
         // Discovered again at a lesser depth.
         world.admit_again(8);
         world.settle();
@@ -103,7 +103,8 @@ fn a_url_that_was_found_nearer_during_its_fetch_is_dispatched_without_delay_afte
         step(&mut world);
         restart(&mut world, trust);
         assert_eq!(world.records.len(), 4, "{what}: one new record");
-        let next: Vec<_> = world.in_flight.iter().map(|next| (next.depth, next.attempt, next.written_at_ms)).collect();
+        let next: Vec<_> =
+            world.in_flight.iter().map(|next| (next.context.depth, next.attempt, next.written_at_ms)).collect();
         assert_eq!(next, [(0, 1, fast)], "{what}");
         assert_ends(&mut world, &what);
     }

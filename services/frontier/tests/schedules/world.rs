@@ -10,7 +10,9 @@ use orbweaver_frontier::{
     partition::PartitionFrontier,
 };
 use orbweaver_log::TopicPartition;
-use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, topic};
+use orbweaver_messages::{
+    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, UrlContext, topic,
+};
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
 use orbweaver_url::Fingerprint;
@@ -231,18 +233,23 @@ impl World {
             Decision::Complete(origin) => self.complete(origin),
             Decision::Park(origin) => assert!(self.incomplete[0].contains(&origin.offset)),
             Decision::Dispatch(dispatch) => {
-                let leased = self.leased.insert(dispatch.fingerprint, self.now);
-                assert!(leased.is_none_or(|at| self.now >= at + LEASE_MS), "{} leased twice", dispatch.url);
-                let ((said, latest), of) = (self.control.latest(), dispatch.fingerprint);
+                let leased = self.leased.insert(dispatch.context.fingerprint, self.now);
+                assert!(leased.is_none_or(|at| self.now >= at + LEASE_MS), "{} leased twice", dispatch.context.url);
+                let ((said, latest), of) = (self.control.latest(), dispatch.context.fingerprint);
                 let mut found = self.records.iter().filter_map(|(_, found)| found.as_ref().ok());
                 // An instance that has not read the definition under which a URL was admitted refuses nothing.
-                let is_newer = found.any(|found| found.definition >= latest + u64::from(found.fingerprint != of));
-                assert!(is_newer || said.is_inside(&dispatch.url, dispatch.depth), "{} is outside", dispatch.url);
+                let is_newer =
+                    found.any(|found| found.definition >= latest + u64::from(found.context.fingerprint != of));
+                assert!(
+                    is_newer || said.is_inside(&dispatch.context.url, dispatch.context.depth),
+                    "{} is outside",
+                    dispatch.context.url
+                );
                 self.scheduled.push(Dispatch::clone(&dispatch));
                 self.in_flight.push(*dispatch);
             }
             Decision::Rewrite { waiting, completes } => {
-                self.records.push((waiting.fingerprint, Ok(*waiting)));
+                self.records.push((waiting.context.fingerprint, Ok(*waiting)));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
             Decision::End { fingerprint, depth, ends, completes } => {
@@ -252,19 +259,22 @@ impl World {
             }
             Decision::Refuse { outcome, ends, completes } => {
                 assert!(outcome.requested_at_ms.is_none());
-                let outside = !self.control.latest().0.is_inside(&outcome.url, outcome.depth);
-                assert!(outside || outcome.reason.as_deref() == Some("trap"), "{} is inside", outcome.url);
+                let outside = !self.control.latest().0.is_inside(&outcome.context.url, outcome.context.depth);
+                assert!(outside || outcome.reason.as_deref() == Some("trap"), "{} is inside", outcome.context.url);
                 self.refused += u32::from(outcome.reason.as_deref() == Some("trap"));
                 self.outcomes.push(Outcome::clone(&outcome));
-                let Outcome { fingerprint, depth, .. } = *outcome;
+                let UrlContext { fingerprint, depth, .. } = outcome.context;
                 self.ask(fingerprint, depth);
                 self.carry_out(Decision::End { fingerprint, depth, ends, completes });
             }
             Decision::Abandon { outcome, waiting, origin, .. } => {
-                assert_eq!((waiting.fingerprint, waiting.depth), (outcome.fingerprint, outcome.depth));
+                assert_eq!(
+                    (waiting.context.fingerprint, waiting.context.depth),
+                    (outcome.context.fingerprint, outcome.context.depth)
+                );
                 assert_eq!(waiting.lost, 0, "a replayed URL begins with no lost dispatches");
-                self.given_up.push(waiting.url);
-                let Outcome { fingerprint, depth, .. } = *outcome;
+                self.given_up.push(waiting.context.url);
+                let UrlContext { fingerprint, depth, .. } = outcome.context;
                 self.ask(fingerprint, depth);
                 self.outcomes.push(*outcome);
                 self.carry_out(Decision::End { fingerprint, depth, ends: origin.offset, completes: vec![origin] });
@@ -278,10 +288,10 @@ impl World {
         let Some(mut again) = admitted.rev().nth(usize::from(back % 8)).cloned() else { return };
         // As normalizer-dedup admits it.
         (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
-        again.depth = match back / 8 % 3 {
-            0 => again.depth,
-            1 => again.depth.saturating_sub(1),
-            _ => again.depth + 1,
+        again.context.depth = match back / 8 % 3 {
+            0 => again.context.depth,
+            1 => again.context.depth.saturating_sub(1),
+            _ => again.context.depth + 1,
         };
         self.find(again);
     }
@@ -299,7 +309,7 @@ impl World {
         };
         let Ok(waiting) = &self.records[ended].1 else { return };
         if self.claims > 0 {
-            let stale = Tombstone { epoch: self.claims - 1, ends: ended as u64, depth: waiting.depth };
+            let stale = Tombstone { epoch: self.claims - 1, ends: ended as u64, depth: waiting.context.depth };
             self.records.push((fingerprint, Err(stale)));
         }
     }
@@ -313,9 +323,9 @@ impl World {
     /// Adds a discovered URL. Returns `true` if it was admitted.
     pub(crate) fn find(&mut self, waiting: FrontierUrl) -> bool {
         let Some(waiting) = self.control.let_through(waiting) else { return false };
-        let least = self.found.entry(waiting.fingerprint).or_insert(waiting.depth);
-        *least = waiting.depth.min(*least);
-        self.records.push((waiting.fingerprint, Ok(waiting)));
+        let least = self.found.entry(waiting.context.fingerprint).or_insert(waiting.context.depth);
+        *least = waiting.context.depth.min(*least);
+        self.records.push((waiting.context.fingerprint, Ok(waiting)));
         true
     }
 
@@ -330,37 +340,20 @@ impl World {
         let mut waiting = self.new_url(site, "trap/");
         waiting.traps = if site.is_multiple_of(2) { Traps::Strict } else { Traps::Learn };
         let (pattern, _) = Patterns::new(1 << 10).judge(&waiting);
-        waiting.trail = [(pattern, u16::from(site / 64))].into_iter().collect();
+        waiting.context.trail = [(pattern, u16::from(site / 64))].into_iter().collect();
         waiting.content = Some(7);
-        waiting.via = Some(format!("{}/from", waiting.url));
+        waiting.context.via = Some(format!("{}/from", waiting.context.url));
         self.admitted += u32::from(self.find(waiting));
     }
 
     pub(crate) fn new_url(&self, site: u8, directory: &str) -> FrontierUrl {
         let url = format!("http://{}.example/{directory}{}", site % 4, self.admitted + 1);
-        let fingerprint = Fingerprint::of(CRAWL, &url);
-        FrontierUrl {
-            crawl: CRAWL.into(),
-            fingerprint,
-            url,
-            key: None,
-            policy: orbweaver_url::Policy::STANDARD,
-            site: format!("{}.example", site % 4),
+        let context = UrlContext {
             depth: u16::from(site / 64),
             sighting: DiscoveryKind::Link,
-            via: None,
-            chain: vec![],
-            traps: orbweaver_messages::Traps::default(),
-            trail: orbweaver_messages::Trail::default(),
-            content: None,
-            failures: 0,
-            blocks: 0,
-            lost: 0,
-            not_before_ms: 0,
-            written_at_ms: 0,
-            admitted_at_ms: self.now,
-            definition: 0,
-        }
+            ..UrlContext::of_seed(CRAWL, url, format!("{}.example", site % 4))
+        };
+        FrontierUrl::admitted(context, self.now)
     }
 
     pub(crate) fn answer(&mut self, kind: OutcomeKind, times: usize) {
@@ -372,35 +365,18 @@ impl World {
         let last = (kind == OutcomeKind::Retry && dispatch.last_attempt)
             || (kind == OutcomeKind::Blocked && dispatch.blocks >= 4);
         let kind = if last { OutcomeKind::Gone } else { kind };
-        self.leased.remove(&dispatch.fingerprint);
+        self.leased.remove(&dispatch.context.fingerprint);
         if kind.is_terminal() {
-            self.ask(dispatch.fingerprint, dispatch.depth);
+            self.ask(dispatch.context.fingerprint, dispatch.context.depth);
         }
         let later = Some(self.now + 1000);
+        let asked_ms = (kind != OutcomeKind::Deferred).then_some(self.now);
         let outcome = Outcome {
-            id: dispatch.id,
-            crawl: dispatch.crawl,
-            fingerprint: dispatch.fingerprint,
-            url: dispatch.url,
-            key: None,
-            site: dispatch.site,
-            depth: dispatch.depth,
-            via: None,
-            attempt: dispatch.attempt,
-            kind,
-            reason: None,
-            status: None,
-            content_type: None,
-            bytes: 0,
-            location: None,
-            dispatched_at_ms: dispatch.dispatched_at_ms,
-            requested_at_ms: (kind != OutcomeKind::Deferred).then_some(self.now),
-            answered_at_ms: (kind != OutcomeKind::Deferred).then_some(self.now),
-            ended_at_ms: self.now,
-            written_at_ms: None,
+            requested_at_ms: asked_ms,
+            answered_at_ms: asked_ms,
             retry_at_ms: later,
             blocked_until_ms: later,
-            crawl_delay_ms: None,
+            ..Outcome::of(&dispatch, kind, None, self.now)
         };
         self.outcomes.extend(std::iter::repeat_n(outcome, times));
     }

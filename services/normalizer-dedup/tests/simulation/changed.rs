@@ -34,7 +34,11 @@ fn found(world: &mut World, life: &mut Life, depth: u16, urls: &[&str]) {
 
 fn passed(world: &World) -> Vec<(String, u16, u64)> {
     let path = |url: &str| url.trim_start_matches("https://example.org").to_owned();
-    world.waiting().iter().map(|waiting| (path(&waiting.url), waiting.depth, waiting.definition)).collect()
+    world
+        .waiting()
+        .iter()
+        .map(|waiting| (path(&waiting.context.url), waiting.context.depth, waiting.definition))
+        .collect()
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn every_example_of_a_seed_and_of_what_is_discovered_flows() {
     let seeds = ["https://m\u{fc}sli.example/stra\u{df}e?q=s\u{fc}\u{df}", "https://www.rust-lang.org/learn"];
     for seed in seeds {
         let url = orbweaver_url::parse(seed).expect("a url");
-        assert!(world.waiting().iter().any(|waiting| waiting.url == url.as_str()), "{seed}");
+        assert!(world.waiting().iter().any(|waiting| waiting.context.url == url.as_str()), "{seed}");
     }
 }
 

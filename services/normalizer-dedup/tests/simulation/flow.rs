@@ -52,8 +52,8 @@ fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_wait
     assert_eq!(topics(&life.flying[0].0.steps), [topic::CONTROL, topic::FRONTIER, topic::SEEN]);
     life.run(&mut world, usize::MAX);
     let waiting = &world.waiting()[0];
-    assert_eq!((waiting.url.as_str(), waiting.depth), ("https://example.org/docs", 0));
-    assert_eq!((waiting.sighting, waiting.site.as_str()), (DiscoveryKind::Seed, "example.org"));
+    assert_eq!((waiting.context.url.as_str(), waiting.context.depth), ("https://example.org/docs", 0));
+    assert_eq!((waiting.context.sighting, waiting.context.site.as_str()), (DiscoveryKind::Seed, "example.org"));
     let entry: ScopeEntry = world
         .records(topic::CONTROL)
         .find(|record| record.key.as_deref() == Some(b"scope/default/example.org"))
@@ -82,13 +82,13 @@ fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
     let stage = live(&mut world, directory.path());
     let waiting = world.waiting();
     assert_eq!(waiting.len(), 1);
-    assert_eq!(waiting[0].url, "https://www.example.org/%7euser?");
-    assert_eq!(waiting[0].key.as_deref(), Some("https://www.example.org/~user"));
-    assert_eq!((waiting[0].depth, waiting[0].sighting), (3, DiscoveryKind::Redirect));
-    assert_eq!(waiting[0].via.as_deref(), Some("https://example.com/"));
-    assert_eq!(waiting[0].chain, ["https://example.com/r"]);
-    assert_eq!((waiting[0].traps, &waiting[0].trail, waiting[0].content), (Traps::Learn, &trail(), Some(9)));
-    assert_eq!(waiting[0].fingerprint, fingerprint("https://www.example.org/~user"));
+    assert_eq!(waiting[0].context.url, "https://www.example.org/%7euser?");
+    assert_eq!(waiting[0].context.key.as_deref(), Some("https://www.example.org/~user"));
+    assert_eq!((waiting[0].context.depth, waiting[0].context.sighting), (3, DiscoveryKind::Redirect));
+    assert_eq!(waiting[0].context.via.as_deref(), Some("https://example.com/"));
+    assert_eq!(waiting[0].context.chain, ["https://example.com/r"]);
+    assert_eq!((waiting[0].traps, &waiting[0].context.trail, waiting[0].content), (Traps::Learn, &trail(), Some(9)));
+    assert_eq!(waiting[0].context.fingerprint, fingerprint("https://www.example.org/~user"));
     assert_eq!((stage.tally().get(LinkOutcome::New), stage.tally().get(LinkOutcome::Duplicate)), (1, 2));
 }
 
@@ -109,7 +109,7 @@ fn what_waits_says_what_its_crawl_does_about_traps_and_carries_nothing_of_them_w
         world.discovered(&Discovered { trail: trail(), content: Some(9), ..found });
         drop(live(&mut world, directory.path()));
         let waiting = world.waiting().remove(0);
-        assert_eq!((waiting.traps, (waiting.trail, waiting.content)), (traps, carried));
+        assert_eq!((waiting.traps, (waiting.context.trail, waiting.content)), (traps, carried));
     }
 }
 

@@ -119,7 +119,7 @@ impl World {
     pub(crate) fn passes(&self) -> BTreeMap<String, usize> {
         let mut passes = BTreeMap::new();
         for waiting in self.waiting() {
-            *passes.entry(waiting.key().to_owned()).or_default() += 1;
+            *passes.entry(waiting.context.key().to_owned()).or_default() += 1;
         }
         passes
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Layout version of the state directory that this program reads and writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Settings of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -260,4 +260,23 @@ fn user_agent(args: &CrawlArgs) -> Result<String, Failure> {
         return Err(Failure::Usage(format!("--user-agent `{agent}`: expected one or more printable ASCII characters")));
     }
     Ok(agent)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_crawl_of_another_format_is_refused_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let cli = Cli::parse_from(["orbweaver", "crawl", "http://a.test/"]);
+        let Command::Crawl(args) = cli.command else { unreachable!("it is `crawl`") };
+        let settings = Settings { format: FORMAT - 1, ..Settings::new(&args, vec![]).unwrap() };
+        settings.write(dir.path()).unwrap();
+        let error = Settings::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("use that version, or give another --out (format 1, not 2)"), "{error}");
+    }
 }

@@ -311,14 +311,14 @@ impl Exporter {
                 return Ok(());
             }
         };
-        if self.crawl.as_ref().is_some_and(|wanted| *wanted != outcome.crawl) {
+        if self.crawl.as_ref().is_some_and(|wanted| *wanted != outcome.context.crawl) {
             return Ok(());
         }
         if !outcome.kind.is_terminal() {
             self.checkpoint.tally.passed(&outcome);
             return Ok(());
         }
-        if !self.is_new(Kind::Urls, outcome.fingerprint)? {
+        if !self.is_new(Kind::Urls, outcome.context.fingerprint)? {
             return Ok(());
         }
         let line = serde_json::to_vec(&url_line(&outcome)).map_err(|e| self.failed("urls.jsonl", e.into()))?;
@@ -439,17 +439,17 @@ fn names_in_headers(record: &ConsumerRecord) -> Option<(Fingerprint, String)> {
 
 fn url_line(outcome: &Outcome) -> UrlLine<'_> {
     UrlLine {
-        url: outcome.key(),
+        url: outcome.context.key(),
         outcome: outcome.kind,
         reason: outcome.reason.as_deref(),
         status: outcome.status,
         content_type: outcome.content_type.as_deref(),
         bytes: outcome.bytes,
-        depth: outcome.depth,
-        via: outcome.via.as_deref(),
+        depth: outcome.context.depth,
+        via: outcome.context.via.as_deref(),
         attempts: outcome.attempt,
         time: rfc3339(outcome.ended_at_ms),
-        fetched_url: outcome.key.is_some().then_some(&*outcome.url),
+        fetched_url: outcome.context.key.is_some().then_some(&*outcome.context.url),
         location: outcome.location.as_deref(),
     }
 }

@@ -76,7 +76,7 @@ impl Truth {
             Self::OfFiles(files) => {
                 let waiting = serde_json::from_slice::<orbweaver_messages::FrontierUrl>(value).ok();
                 let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-                let known = waiting.as_ref().and_then(|waiting| files.passed.get_mut(waiting.key()));
+                let known = waiting.as_ref().and_then(|waiting| files.passed.get_mut(waiting.context.key()));
                 match known.map(|passed| std::mem::replace(passed, true)) {
                     Some(false) => {}
                     Some(true) => files.twice += 1,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use orbweaver::export::{ExportView, Exporter};
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{
-    DispatchId, Outcome, OutcomeKind, encode,
+    Dispatch, DispatchId, FrontierUrl, Outcome, OutcomeKind, UrlContext, encode,
     topic::{DOCUMENTS, OUTCOMES},
 };
 use orbweaver_url::Fingerprint;
@@ -17,31 +17,10 @@ fn log() -> MemoryLog {
 
 fn outcome(page: u32, kind: OutcomeKind) -> Record {
     let url = format!("http://a.example/{page}");
-    let outcome = Outcome {
-        id: DispatchId { epoch: 0, sequence: page.into() },
-        crawl: "default".into(),
-        fingerprint: Fingerprint::of("default", &url),
-        url,
-        key: None,
-        site: "a.example".into(),
-        depth: 0,
-        via: None,
-        attempt: 1,
-        kind,
-        reason: None,
-        status: Some(200),
-        content_type: None,
-        bytes: 10,
-        location: None,
-        dispatched_at_ms: 0,
-        requested_at_ms: None,
-        answered_at_ms: None,
-        ended_at_ms: 1_700_000_000_000,
-        written_at_ms: None,
-        retry_at_ms: None,
-        blocked_until_ms: None,
-        crawl_delay_ms: None,
-    };
+    let context = UrlContext::of_seed("default", url, "a.example".into());
+    let id = DispatchId { epoch: 0, sequence: page.into() };
+    let dispatch = Dispatch::of(&FrontierUrl::admitted(context, 0), id, false, 0);
+    let outcome = Outcome { status: Some(200), bytes: 10, ..Outcome::of(&dispatch, kind, None, 1_700_000_000_000) };
     record(OUTCOMES, page, encode(&outcome))
 }
 

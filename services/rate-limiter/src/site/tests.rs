@@ -3,13 +3,14 @@ use std::borrow::Cow;
 use orbweaver_messages::OutcomeKind;
 
 use super::*;
+use crate::partial_messages::ContextFields;
 
 const TERMS: Terms = Terms { base_ms: 1000, horizon_ms: 2000 };
 const T: Millis = 1_000_000_000;
 
 fn outcome(kind: OutcomeKind, status: u16, requested_at_ms: Millis, took_ms: Millis) -> OutcomeFields<'static> {
     OutcomeFields {
-        site: Cow::Borrowed("example.com"),
+        context: ContextFields { site: Cow::Borrowed("example.com") },
         kind,
         status: Some(status),
         requested_at_ms: Some(requested_at_ms),

@@ -6,6 +6,7 @@ use orbweaver_settings::Rate;
 use proptest::prelude::*;
 
 use super::*;
+use crate::partial_messages::ContextFields;
 
 const T: Millis = 1_000_000_000;
 
@@ -16,12 +17,16 @@ fn sites(config: &Arc<RateLimiterConfig>, epoch: Offset, memories: Vec<SiteState
 }
 
 fn dispatch(now: Millis) -> DispatchFields<'static> {
-    DispatchFields { site: Cow::Borrowed("a.example"), not_after_ms: now + 30_000, expires_ms: now + 60_000 }
+    DispatchFields {
+        context: ContextFields { site: Cow::Borrowed("a.example") },
+        not_after_ms: now + 30_000,
+        expires_ms: now + 60_000,
+    }
 }
 
 fn outcome(kind: OutcomeKind, status: u16, requested_at_ms: Millis, answered_at_ms: Millis) -> OutcomeFields<'static> {
     OutcomeFields {
-        site: Cow::Borrowed("a.example"),
+        context: ContextFields { site: Cow::Borrowed("a.example") },
         kind,
         status: Some(status),
         requested_at_ms: Some(requested_at_ms),
@@ -154,7 +159,7 @@ fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
     let mut sites = sites(&config, 0, vec![], T);
     sites.decide(&dispatch(T), T);
     let slow = OutcomeFields {
-        site: Cow::Borrowed("slow.example"),
+        context: ContextFields { site: Cow::Borrowed("slow.example") },
         crawl_delay_ms: Some(9000),
         ..outcome(OutcomeKind::Fetched, 200, T, T)
     };

@@ -1,7 +1,6 @@
 use orbweaver_messages::{
-    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, DiscoveryKind, DispatchId, Outcome, ReadyDispatch, SEND_WINDOW_MS,
+    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, DiscoveryKind, DispatchId, FrontierUrl, Outcome, ReadyDispatch, UrlContext,
 };
-use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 
 use super::*;
@@ -19,31 +18,20 @@ fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {
 
 fn dispatch(site: &str, sequence: u64) -> Dispatch {
     let url = format!("https://{site}/päge?{sequence}");
-    Dispatch {
-        id: DispatchId { epoch: 4, sequence },
-        crawl: "default".into(),
-        fingerprint: Fingerprint::of("default", &url),
-        url,
+    let context = UrlContext {
         key: Some("https://key.example/".into()),
         policy: orbweaver_url::Policy::AGGRESSIVE,
-        site: site.into(),
         depth: 2,
         sighting: DiscoveryKind::Link,
         via: Some("https://via.example/\"quoted\"".into()),
         chain: vec!["https://chain.example/".into()],
-        trail: orbweaver_messages::Trail::default(),
-        attempt: 1,
-        last_attempt: false,
-        blocks: 0,
-        written_at_ms: 0,
-        dispatched_at_ms: T,
-        not_after_ms: T + SEND_WINDOW_MS,
-        expires_ms: T + DISPATCH_TTL_MS,
-    }
+        ..UrlContext::of_seed("default", url, site.into())
+    };
+    Dispatch::of(&FrontierUrl::admitted(context, T), DispatchId { epoch: 4, sequence }, false, T)
 }
 
 fn outcome(site: &str, kind: OutcomeKind, status: Option<u16>) -> Outcome {
-    let mut outcome = partial_messages::deferred(dispatch(site, 0), "test", T, T + 100);
+    let mut outcome = partial_messages::deferred(&dispatch(site, 0), "test", T, T + 100);
     (outcome.kind, outcome.status, outcome.retry_at_ms) = (kind, status, None);
     (outcome.requested_at_ms, outcome.answered_at_ms) = (Some(T), Some(T + 100));
     outcome
@@ -103,7 +91,7 @@ fn one_batch_is_one_plan_and_what_is_too_early_goes_back() {
         (OutcomeKind::Deferred, Some("interval"), Some(T + 2000))
     );
     let sent = dispatch("a.example", 3);
-    assert_eq!((back.id, back.fingerprint, back.key, back.via), (sent.id, sent.fingerprint, sent.key, sent.via));
+    assert_eq!((back.id, back.context), (sent.id, sent.context));
 }
 
 #[test]
@@ -138,7 +126,7 @@ fn a_rejected_dispatch_ends_as_gone_in_its_own_partition_and_a_rejected_outcome_
     let [Record { tp, value, .. }] = &ends[..] else { panic!("{ends:?}") };
     let ended: Outcome = decode("outcome", value.as_ref()).unwrap();
     assert_eq!(*tp, TopicPartition::new(OUTCOMES, 3));
-    assert_eq!(ended, Outcome::unasked(sent, OutcomeKind::Gone, "rejected", T));
+    assert_eq!(ended, Outcome::of(&sent, OutcomeKind::Gone, Some("rejected"), T));
     let (_, record) = delivered(OUTCOMES, 0, Some(encode(&ended)));
     assert_eq!(RateLimiterStage::ends_of_rejected(&record, T), vec![]);
     let (_, record) = delivered(SCHEDULED, 0, None);

@@ -5,9 +5,11 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_log::{Log, Record, TopicPartition};
-use orbweaver_messages::{Discovered, DiscoveryKind, Dispatch, DispatchId, Millis, Topic, encode, topic};
+use orbweaver_messages::{
+    Discovered, DiscoveryKind, Dispatch, DispatchId, FrontierUrl, Millis, Topic, UrlContext, encode, topic,
+};
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_url::{Fingerprint, partition_of, slot_of};
+use orbweaver_url::{partition_of, slot_of};
 use tokio::time::{Instant, sleep};
 
 use crate::Options;
@@ -140,26 +142,17 @@ async fn dispatch(cluster: &Cluster, partitions: u32, dispatches: u64) -> Result
         let batch = (first..dispatches.min(first + AT_ONCE)).map(|number| {
             let site = site(number);
             let url = format!("https://www.{site}/section/page-{number}.html");
-            let message = Dispatch {
-                id: DispatchId { epoch: 0, sequence: number },
-                crawl: "default".into(),
-                fingerprint: Fingerprint::of("default", &url),
-                url,
-                key: None,
-                policy: orbweaver_url::Policy::STANDARD,
-                site: site.clone(),
+            let context = UrlContext {
                 depth: 1,
                 sighting: DiscoveryKind::Link,
                 via: Some(format!("https://www.{site}/")),
-                chain: vec![],
-                trail: orbweaver_messages::Trail::default(),
-                attempt: 1,
-                last_attempt: false,
-                blocks: 0,
-                written_at_ms: 0,
-                dispatched_at_ms: now,
+                ..UrlContext::of_seed("default", url, site.clone())
+            };
+            let id = DispatchId { epoch: 0, sequence: number };
+            let message = Dispatch {
                 not_after_ms: now + 3_600_000,
                 expires_ms: now + 7_200_000,
+                ..Dispatch::of(&FrontierUrl::admitted(context, now), id, false, now)
             };
             record(topic::SCHEDULED, &site, partitions, encode(&message), now)
         });

@@ -40,8 +40,9 @@ pub(super) fn without_write_time(dispatch: &mut Record) {
 /// Makes a dispatch request the canonical form.
 pub(super) fn as_its_key(dispatch: &mut Record) {
     change(dispatch, |dispatch| {
-        if dispatch["key"].is_string() {
-            dispatch["url"] = dispatch["key"].clone();
+        let context = &mut dispatch["context"];
+        if context["key"].is_string() {
+            context["url"] = context["key"].clone();
         }
     });
 }
@@ -70,8 +71,8 @@ pub(super) fn at_first_depth(waiting: &mut Record, log: &MemoryLog) {
     }
     let before = log.records(waiting.tp);
     let first = before.iter().find(|before| before.key == waiting.key && before.value.is_some());
-    let Some(depth) = first.map(|first| json(first.value.as_deref())["depth"].clone()) else { return };
-    change(waiting, |waiting| waiting["depth"] = depth);
+    let Some(depth) = first.map(|first| json(first.value.as_deref())["context"]["depth"].clone()) else { return };
+    change(waiting, |waiting| waiting["context"]["depth"] = depth);
 }
 
 /// Makes a definition replace any version.

@@ -50,7 +50,7 @@ impl<S: Stage> BrokenStage<S> {
 /// Returns the URL of the page that a record is about.
 fn page_of(record: &ConsumerRecord) -> Option<String> {
     let page: Value = serde_json::from_slice(record.header("page")?).ok()?;
-    Some(page["url"].as_str()?.to_owned())
+    Some(page["context"]["url"].as_str()?.to_owned())
 }
 
 impl<S: Stage> Stage for BrokenStage<S> {

@@ -37,7 +37,7 @@ fn a_wall_clock_that_is_set_by_an_hour_hurries_no_site_and_makes_nothing_late() 
         for (sequence, path) in [(1, "a"), (2, "b")] {
             let mut ready = around.ready(&format!("https://a.example/{path}"), sequence);
             ready.interval_ms = 5000;
-            around.client.on(&ready.dispatch.url, page(path));
+            around.client.on(&ready.dispatch.context.url, page(path));
             around.deliver(&ready);
         }
         around.pass(5001);
@@ -86,7 +86,7 @@ fn a_later_version_is_in_the_store_although_the_clock_of_the_earlier_writer_was_
         });
         store.write(rows.collect()).now_or_never().unwrap().unwrap();
         let outcome = around.outcomes().remove(0);
-        let row = store.page(outcome.fingerprint).now_or_never().unwrap().unwrap().unwrap();
+        let row = store.page(outcome.context.fingerprint).now_or_never().unwrap().unwrap().unwrap();
         assert_eq!((row.outcome.as_str(), row.fetched_at_ms), (word(outcome.kind), outcome.event_ms()));
         assert!(row.fetched_at_ms > written_at_ms && outcome.ended_at_ms == START + ahead_ms);
         // The rows that the extractor writes for the page carry the time of the page's row.
@@ -95,7 +95,7 @@ fn a_later_version_is_in_the_store_although_the_clock_of_the_earlier_writer_was_
             assert_eq!((page.event_ms(), page.fetched_at_ms), (row.fetched_at_ms, outcome.ended_at_ms));
             assert_eq!(row.content_hash, Some(page.content_hash));
         }
-        if let Some(redirect) = store.redirect(outcome.fingerprint).now_or_never().unwrap().unwrap() {
+        if let Some(redirect) = store.redirect(outcome.context.fingerprint).now_or_never().unwrap().unwrap() {
             assert_eq!(redirect.at_ms, row.fetched_at_ms);
         }
         written_at_ms = outcome.event_ms();

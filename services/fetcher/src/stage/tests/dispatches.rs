@@ -21,8 +21,8 @@ fn a_page_is_stored_then_passed_on_then_its_outcome_told() {
     assert_eq!(page_record.value.as_deref(), Some(&b"<p>hello</p>"[..]));
     assert_eq!(page_record.headers[2].0, "page");
     let page: Page = decode("page", Some(&page_record.headers[2].1)).unwrap();
-    assert_eq!((page.url.as_str(), page.body_bytes, page.depth), ("https://a.example/x", 12, 3));
-    assert_eq!(page.fingerprint, ready.dispatch.fingerprint);
+    assert_eq!((page.context.url.as_str(), page.body_bytes, page.context.depth), ("https://a.example/x", 12, 3));
+    assert_eq!(page.context.fingerprint, ready.dispatch.context.fingerprint);
     assert_eq!(Some(page.content_hash), row.content_hash);
     assert_eq!(outcome_record.tp, TopicPartition::new(topic::OUTCOMES, origin.tp.partition));
     assert_eq!(outcome_record.key.as_deref(), Some(&b"a.example"[..]));
@@ -79,8 +79,8 @@ fn a_redirect_goes_to_its_sites_partition_with_its_chain_before_its_outcome() {
     let mut around = Surroundings::unlimited();
     around.client.on("https://a.example/x", moved("https://other.example/y#z", &[]));
     let mut ready = around.ready("https://a.example/x", 1);
-    ready.dispatch.chain = vec!["https://first.example/".into()];
-    ready.dispatch.sighting = DiscoveryKind::Seed;
+    ready.dispatch.context.chain = vec!["https://first.example/".into()];
+    ready.dispatch.context.sighting = DiscoveryKind::Seed;
     around.deliver(&ready);
     around.settle();
     let [Durable::Row(Write::Redirect(row)), Durable::Row(Write::Page(_)), Durable::Record(found), Durable::Record(_)] =
@@ -286,7 +286,7 @@ fn what_cannot_be_read_is_rejected_with_its_reason() {
     around.deliver_value(0, None);
     around.deliver_value(0, Some(Bytes::from("{\"not_before_ms\":1}")));
     let mut ready = around.ready("https://a.example/", 1);
-    ready.dispatch.url = "ftp://a.example/".into();
+    ready.dispatch.context.url = "ftp://a.example/".into();
     around.deliver(&ready);
     assert_eq!(around.rejected.len(), 3);
     assert!(around.rejected[2].contains("7-1") && around.rejected[2].contains("ftp"), "{:?}", around.rejected);
@@ -337,7 +337,7 @@ fn a_rejected_dispatch_ends_as_gone_in_its_own_partition() {
     assert_eq!(ends.len(), 1);
     assert_eq!(ends[0].tp, TopicPartition::new(topic::OUTCOMES, 2));
     let ended: Outcome = decode("outcome", ends[0].value.as_ref()).unwrap();
-    assert_eq!(ended, Outcome::unasked(ready.dispatch, OutcomeKind::Gone, "rejected", START));
+    assert_eq!(ended, Outcome::of(&ready.dispatch, OutcomeKind::Gone, Some("rejected"), START));
 }
 
 #[test]

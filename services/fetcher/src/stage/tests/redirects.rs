@@ -29,7 +29,7 @@ fn unlimited() -> FetcherConfig {
 /// Returns a dispatch on `a.example` to which the URL on the other site redirected before.
 fn from_elsewhere(around: &Surroundings, sequence: u64) -> ReadyDispatch {
     let mut ready = around.ready("https://a.example/x", sequence);
-    ready.dispatch.chain = vec![ELSEWHERE.into()];
+    ready.dispatch.context.chain = vec![ELSEWHERE.into()];
     ready
 }
 
@@ -121,11 +121,18 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
         let blocked = |site: &str| around.stage.gates.blocked_until(site, around.now());
         assert_eq!((blocked("other.example"), blocked("a.example")), (Some(until_ms), None));
         let [report, outcome] = &around.outcomes()[..] else { panic!() };
-        assert_eq!((report.site.as_str(), report.status), ("other.example", Some(503)), "its services learn of it");
+        assert_eq!(
+            (report.context.site.as_str(), report.status),
+            ("other.example", Some(503)),
+            "its services learn of it"
+        );
         assert_eq!((report.blocked_until_ms, report.requested_at_ms), (Some(until_ms), Some(START + 1001)));
         let partition = partition_of(slot_of("other.example"), PARTITIONS);
         assert_eq!(around.records(topic::OUTCOMES)[0].tp, TopicPartition::new(topic::OUTCOMES, partition));
-        assert_eq!((outcome.site.as_str(), outcome.status, outcome.blocked_until_ms), ("a.example", None, None));
+        assert_eq!(
+            (outcome.context.site.as_str(), outcome.status, outcome.blocked_until_ms),
+            ("a.example", None, None)
+        );
         assert_eq!((outcome.requested_at_ms, outcome.answered_at_ms), (Some(START), Some(START)), "its own request");
         assert_eq!(outcome.retry_at_ms, (!last_attempt).then_some(until_ms + 1000));
         let rows = around.durable.iter().filter_map(|durable| match durable {

@@ -25,7 +25,7 @@ fn with_expired_copy() -> Surroundings {
 fn led_elsewhere(around: &Surroundings) -> ReadyDispatch {
     around.client.on(PAGE, moved("https://b.example/", &[]));
     let mut ready = around.ready(PAGE, 1);
-    ready.dispatch.chain = vec!["https://b.example/".into()];
+    ready.dispatch.context.chain = vec!["https://b.example/".into()];
     ready
 }
 
@@ -77,7 +77,7 @@ fn the_fifth_refusal_of_a_robots_txt_is_published_before_its_dispatch_ends() {
     let [.., report, refused] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!((outcomes.len(), around.asked()), (6, vec![ROBOTS.to_owned(); 5]));
     assert_eq!((report.id, report.kind, report.status), (NO_DISPATCH, OutcomeKind::Deferred, Some(429)));
-    assert_eq!((report.site.as_str(), report.url.as_str()), ("a.example", ROBOTS));
+    assert_eq!((report.context.site.as_str(), report.context.url.as_str()), ("a.example", ROBOTS));
     assert_eq!((report.requested_at_ms, report.blocked_until_ms), (Some(around.now()), None));
     assert_eq!((refused.kind, refused.reason.as_deref()), (OutcomeKind::Refused, Some("robots_unreachable")));
     assert_eq!((refused.status, refused.requested_at_ms), (None, None), "the page was not requested");
@@ -153,7 +153,7 @@ fn a_robots_txt_of_another_site_is_asked_for_in_its_time_and_what_it_answers_is_
         let record = &around.records(topic::OUTCOMES)[0];
         assert_eq!(record.tp.partition, partition_of(slot_of("b.example"), PARTITIONS));
         assert_eq!(record.key.as_deref(), Some(&b"b.example"[..]));
-        assert_eq!((own.site.as_str(), own.status, own.blocked_until_ms), ("a.example", None, None));
+        assert_eq!((own.context.site.as_str(), own.status, own.blocked_until_ms), ("a.example", None, None));
         assert_eq!((own.requested_at_ms, own.answered_at_ms), (None, None));
         around.assert_all_complete();
         if status.is_some() {
@@ -172,7 +172,7 @@ fn a_block_of_a_robots_txt_is_reported_by_a_dispatch_of_its_site_where_one_waits
     around.pass(1001);
     let reports: Vec<_> = around.outcomes().into_iter().filter(|outcome| outcome.status.is_some()).collect();
     let [report] = &reports[..] else { panic!("{reports:?}") };
-    assert_eq!((report.id.sequence, report.site.as_str(), report.status), (2, "b.example", Some(429)));
+    assert_eq!((report.id.sequence, report.context.site.as_str(), report.status), (2, "b.example", Some(429)));
     assert_eq!(around.outcomes().len(), 2);
     around.assert_all_complete();
     assert_blocked_for_the_next_owner(&around, "b.example");
@@ -192,7 +192,7 @@ fn a_block_by_the_target_of_a_redirected_robots_txt_is_published_and_holds_up_no
         let ended: Vec<_> = around.outcomes().into_iter().filter(|outcome| outcome.id != NO_DISPATCH).collect();
         assert_eq!(around.outcomes().len(), ended.len() + 1, "one report");
         assert_eq!(ended[0].retry_at_ms, Some(if serves { now } else { until_ms }));
-        assert!(ended.iter().all(|outcome| outcome.site == "a.example" && outcome.blocked_until_ms.is_none()));
+        assert!(ended.iter().all(|outcome| outcome.context.site == "a.example" && outcome.blocked_until_ms.is_none()));
         assert_eq!(around.asked().contains(&"https://a.example/2".to_owned()), serves);
         around.pass(600_000);
         around.deliver(&around.ready("https://a.example/3", 3));
@@ -215,7 +215,7 @@ fn a_lookup_goes_on_for_the_dispatches_of_one_partition_when_another_is_released
     around.client.on(ELSEWHERE, robots(""));
     around.client.on(&format!("https://{site}/y"), page("y"));
     let mut ready = around.ready(PAGE, 1);
-    ready.dispatch.chain = vec![format!("https://{site}/")];
+    ready.dispatch.context.chain = vec![format!("https://{site}/")];
     let led = around.deliver(&ready);
     around.settle();
     around.deliver(&around.ready(&format!("https://{site}/y"), 2));

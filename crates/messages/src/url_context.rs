@@ -1,0 +1,63 @@
+//! `context`: the object that all messages about an admitted URL share.
+
+use orbweaver_url::{Fingerprint, Policy};
+use serde::{Deserialize, Serialize};
+
+use crate::{DiscoveryKind, Trail};
+
+/// Identity and origin of an admitted URL. In a page, `url` is the last one requested, and `chain` leads to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UrlContext {
+    pub crawl: String,
+    /// Fingerprint of crawl and canonical form.
+    pub fingerprint: Fingerprint,
+    /// URL to request, as found.
+    pub url: String,
+    /// Canonical form, if it differs from `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Policy of the canonical form; absent: `standard/1`. Redirect targets are compared under it.
+    #[serde(default, skip_serializing_if = "Policy::is_standard")]
+    pub policy: Policy,
+    /// Site, computed at admission.
+    pub site: String,
+    /// Link depth from the seed.
+    pub depth: u16,
+    /// Way in which the URL was discovered.
+    pub sighting: DiscoveryKind,
+    /// Page that led here; absent for seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// URLs that redirected here, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<String>,
+    /// Patterns of the pages that lead here; from the dispatch on also that of the URL itself.
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
+}
+
+impl UrlContext {
+    /// Returns the context of a seed whose URL is canonical under the standard policy.
+    #[must_use]
+    pub fn of_seed(crawl: &str, url: String, site: String) -> Self {
+        Self {
+            crawl: crawl.to_owned(),
+            fingerprint: Fingerprint::of(crawl, &url),
+            url,
+            key: None,
+            policy: Policy::STANDARD,
+            site,
+            depth: 0,
+            sighting: DiscoveryKind::Seed,
+            via: None,
+            chain: vec![],
+            trail: Trail::default(),
+        }
+    }
+
+    /// Returns the canonical form.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.url)
+    }
+}
