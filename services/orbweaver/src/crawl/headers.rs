@@ -5,8 +5,6 @@ use std::{fs::File, io::Read as _, path::Path};
 
 use crate::exit::Failure;
 
-/// Value of a secret in the settings of a crawl that an earlier version created with the secret on the command line.
-const NOT_STORED: &str = "(not stored)";
 /// Maximum size of a file with headers, in bytes.
 const MAX_FILE: u64 = 64 << 10;
 /// Parts of the names of headers that carry secrets, in lower case.
@@ -39,11 +37,6 @@ pub(super) fn accepted(given: &[String]) -> Result<Vec<String>, Failure> {
         Some(Err(_)) | None => entry.clone(),
     };
     Ok(given.iter().map(absolute).collect())
-}
-
-/// Returns `true` if an entry is a secret outside of a file, with or without its value, as earlier versions stored it.
-pub(super) fn has_secrets(entries: &[String]) -> bool {
-    exposed(entries).next().is_some()
 }
 
 /// Returns the names of the secrets among the entries that are not in a file.
@@ -94,11 +87,6 @@ fn parse(text: &str) -> Result<(String, String), String> {
     if !value.chars().all(|c| c == '\t' || c == ' ' || c.is_ascii_graphic()) {
         return Err(format!("the value of `{name}` has characters other than printable ASCII"));
     }
-    if value == NOT_STORED {
-        return Err(format!(
-            "the value of `{name}` is not stored with the crawl: give all headers again, secrets in a file (--header @FILE)"
-        ));
-    }
     Ok((name, value))
 }
 
@@ -141,28 +129,6 @@ mod tests {
                 assert!(!message.contains("hunter2"), "{message}");
             }
         }
-    }
-
-    #[test]
-    fn a_crawl_of_an_earlier_version_with_a_secret_is_resumed_with_a_file_whether_its_value_was_stored_or_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let (state, file) = (dir.path(), dir.path().join("headers"));
-        std::fs::write(&file, "Authorization: Bearer hunter2\nX-Team: search\n").unwrap();
-        let mut settings = Settings::new(&args(&[]), vec![]).unwrap();
-        settings.header = vec![format!("Authorization: {NOT_STORED}"), "X-Team: search".to_owned()];
-        settings.write(state).unwrap();
-        let missing = resumed(state, &[]).unwrap_err();
-        let message = missing.to_string();
-        assert!(missing.code() == 64 && message.contains("`Authorization`") && message.contains("@FILE"), "{message}");
-        let headers = [("Authorization", "Bearer hunter2"), ("X-Team", "search")];
-        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let option = format!("@{}", file.display());
-        assert_eq!(resumed(state, &["--header", &option]).unwrap(), headers);
-        settings.header = vec!["Authorization: Bearer hunter2".to_owned()];
-        settings.write(state).unwrap();
-        assert_eq!(resumed(state, &["--header", &option]).unwrap(), headers);
-        let stored = std::fs::read_to_string(state.join("crawl.json")).unwrap();
-        assert!(!stored.contains("hunter2") && stored.contains(&option), "{stored}");
     }
 
     #[test]

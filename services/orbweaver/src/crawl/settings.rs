@@ -126,10 +126,7 @@ impl Settings {
         let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
         check.list("--wide-domain", &self.wide_domains, &wide);
         let header = headers::accepted(&args.header)?;
-        // A secret that an earlier version accepted may not be shown, and is now given in a file.
-        if !headers::has_secrets(&self.header) {
-            check.list("--header", &self.header, &header);
-        }
+        check.list("--header", &self.header, &header);
         if args.user_agent.is_some() || args.contact.is_some() {
             check.same("--user-agent", &self.user_agent, &user_agent(args)?);
         }
