@@ -37,12 +37,12 @@ pub enum LogError {
         /// Maximum size, in bytes.
         max: usize,
     },
-    /// A record has a schema version that this release does not know.
-    #[error("{tp}@{offset}: {reason}: upgrade this program")]
+    /// A record has another version of its schema than this release reads.
+    #[error("{tp}@{offset}: {reason}")]
     Unreadable {
         tp: TopicPartition,
         offset: Offset,
-        /// Schema of the record, its version, and the known ones.
+        /// Schema of the record, its version, the known one, and what to do.
         reason: String,
     },
     /// Stored data is damaged.

@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_rejected_dispatch_keeps_all_that_can_be_read() {
-        let ready = include_str!("../../../schemas/examples/ready/1/default-interval.json");
+        let ready = include_str!("../../../schemas/examples/ready/2/default-interval.json");
         let read: crate::ReadyDispatch = serde_json::from_str(ready).unwrap();
         let outcome = Outcome::of_rejected(ready.as_bytes(), 5).unwrap();
         assert_eq!(outcome, Outcome::of(&read.dispatch, OutcomeKind::Gone, Some(REJECTED), 5));

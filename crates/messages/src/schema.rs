@@ -1,7 +1,6 @@
 //! Headers that name the schema of a record and its version.
 //!
-//! A schema changes compatibly (optional fields) or gets a new version; a consumer that does not know the version of a
-//! record must not guess.
+//! A schema changes compatibly (optional fields) or gets a new version; a consumer of another version must not guess.
 
 use bytes::Bytes;
 
@@ -33,20 +32,24 @@ impl SchemaRef {
         ]
     }
 
-    /// Returns why a record with these headers cannot be read as this schema; `None` if it can. A record without them,
-    /// such as a seed of a user, has version 1.
+    /// Returns why a record with these headers cannot be read as this schema, and what to do; `None` if it can. A record
+    /// without them, such as a seed from a user, counts as readable.
     #[must_use]
     pub fn unreadable(&self, schema: Option<&[u8]>, version: Option<&[u8]>) -> Option<String> {
         if schema? != self.name.as_bytes() {
             return None;
         }
         let text = String::from_utf8_lossy(version?);
-        let known = text.parse().is_ok_and(|version: u32| (1..=self.version).contains(&version));
-        (!known).then(|| {
-            let (name, newest) = (self.name, self.version);
-            let shown: String = text.chars().take(20).collect();
-            format!("schema `{name}` has version {shown:?}; this release reads versions up to {newest}")
-        })
+        let advice = match text.parse::<u32>() {
+            Ok(version) if version == self.version => return None,
+            Ok(version) if (1..self.version).contains(&version) => {
+                "let the earlier release that wrote it complete its crawls, or use another prefix"
+            }
+            _ => "upgrade this program",
+        };
+        let (name, known) = (self.name, self.version);
+        let shown: String = text.chars().take(20).collect();
+        Some(format!("schema `{name}` has version {shown:?}; this release reads version {known}: {advice}"))
     }
 }
 
@@ -67,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_newer_or_malformed_version_of_the_schema_is_unreadable() {
+    fn only_another_version_of_the_schema_is_unreadable() {
         let schema = schema_of(DOCUMENTS, None).unwrap();
         let reason = |name: &str, version: &str| schema.unreadable(Some(name.as_bytes()), Some(version.as_bytes()));
         assert_eq!(reason("document", "1"), None);
@@ -76,7 +79,10 @@ mod tests {
         assert_eq!(schema.unreadable(Some(b"document"), None), None);
         for version in ["2", "0", "", "v1", "99999999999999999999"] {
             let reason = reason("document", version).unwrap();
-            assert!(reason.starts_with("schema `document` has version \"") && reason.contains("up to 1"), "{reason}");
+            assert!(reason.starts_with("schema `document` has version \""), "{reason}");
+            assert!(reason.ends_with("this release reads version 1: upgrade this program"), "{reason}");
         }
+        let earlier = schema_of(OUTCOMES, None).unwrap().unreadable(Some(b"outcome"), Some(b"1")).unwrap();
+        assert!(earlier.ends_with("complete its crawls, or use another prefix"), "{earlier}");
     }
 }

@@ -21,8 +21,14 @@ fn schemas() -> PathBuf {
     PathBuf::from("../../schemas")
 }
 
+/// Returns the version of a schema; that of an object that several messages contain is 1.
+fn version(name: &str) -> u32 {
+    let known = topics().iter().flat_map(|topic| topic.schemas).find(|schema| schema.name == name);
+    known.map_or(1, |schema| schema.version)
+}
+
 fn schema(name: &str) -> Value {
-    let path = schemas().join(format!("{name}.v1.schema.json"));
+    let path = schemas().join(format!("{name}.v{}.schema.json", version(name)));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -30,7 +36,7 @@ fn schema(name: &str) -> Value {
 fn registry() -> Registry<'static> {
     let mut registry = Registry::new();
     for name in messages().into_iter().map(|(name, _)| name).chain([CONTEXT]) {
-        registry = registry.add(format!("urn:orbweaver:{name}:1"), schema(name)).unwrap();
+        registry = registry.add(format!("urn:orbweaver:{name}:{}", version(name)), schema(name)).unwrap();
     }
     registry.prepare().unwrap()
 }
@@ -41,7 +47,7 @@ fn validator(name: &str, registry: &Registry<'_>) -> Validator {
 
 /// Returns the examples of a message with one file extension, sorted by name.
 fn examples(name: &str, extension: &str) -> Vec<(String, String)> {
-    let dir = schemas().join("examples").join(name).join("1");
+    let dir = schemas().join("examples").join(name).join(version(name).to_string());
     let entries = std::fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let paths = entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().unwrap() == extension);
     let mut found: Vec<_> =
@@ -98,7 +104,7 @@ fn assert_same_but_for_defaults(path: &str, example: &Value, written: &Value, sc
 /// Resolves a `$ref`; returns any other schema unchanged.
 fn follow(part: &Value) -> Value {
     match part.get("$ref").and_then(Value::as_str) {
-        Some(reference) => schema(reference.trim_start_matches("urn:orbweaver:").trim_end_matches(":1")),
+        Some(reference) => schema(reference.split(':').nth(2).unwrap_or_default()),
         None => part.clone(),
     }
 }

@@ -10,7 +10,7 @@ fn example<T: serde::de::DeserializeOwned>(file: &str) -> T {
 
 #[test]
 fn a_dispatch_from_a_clock_that_is_too_far_ahead_counts_as_made_now() {
-    let ready: ReadyDispatch = example("ready/1/slowed-down.json");
+    let ready: ReadyDispatch = example("ready/2/slowed-down.json");
     let made = ready.dispatch.dispatched_at_ms;
     for now in [made - CLOCK_MARGIN_MS, made, made + 3_600_000] {
         assert_eq!(ready.clone().in_time(now), ready, "as far as clocks may be apart, or late");
@@ -27,7 +27,7 @@ fn a_dispatch_from_a_clock_that_is_too_far_ahead_counts_as_made_now() {
 
 #[test]
 fn an_outcome_from_a_clock_that_is_too_far_ahead_ended_now_and_waits_no_longer_than_it_says() {
-    let outcome: Outcome = example("outcome/1/retry-timeout.json");
+    let outcome: Outcome = example("outcome/2/retry-timeout.json");
     let waits = outcome.retry_at_ms.unwrap() - outcome.ended_at_ms;
     assert_eq!(outcome.clone().in_time(outcome.ended_at_ms - CLOCK_MARGIN_MS), outcome);
     let (ended, now) = (outcome.ended_at_ms, outcome.ended_at_ms - 3_600_000);

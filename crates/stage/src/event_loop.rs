@@ -325,7 +325,7 @@ impl<S: Stage> EventLoop<S> {
         batch.retain(|(origin, record)| match record.unreadable() {
             None => true,
             Some(reason) => {
-                in_flight.reject(*origin, format!("{reason}: upgrade, then replay"));
+                in_flight.reject(*origin, reason);
                 false
             }
         });

@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_url_is_given_up_by_its_dead_letter_then_its_outcome_then_its_tombstone() {
         let waiting: FrontierUrl =
-            serde_json::from_str(include_str!("../../../schemas/examples/waiting/1/seed.json")).unwrap();
+            serde_json::from_str(include_str!("../../../schemas/examples/waiting/2/seed.json")).unwrap();
         let dispatch = Dispatch::of(&waiting, DispatchId { epoch: 0, sequence: 0 }, false, 5);
         let outcome = Outcome::of(&dispatch, OutcomeKind::Gone, Some("stuck"), 5);
         let origin = Origin { tp: TopicPartition::new(FRONTIER, 3), offset: 17, assignment_epoch: 1 };

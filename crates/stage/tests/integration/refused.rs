@@ -127,7 +127,7 @@ async fn a_record_with_a_newer_version_of_its_schema_goes_to_the_dead_letters_un
     let received: Vec<String> = seen.lock().unwrap().received.iter().map(|(_, text)| text.clone()).collect();
     assert_eq!(received, ["known"]);
     let letters = log.records(at(topic::DEAD_LETTERS, 0));
-    let wanted = "schema `seed` has version \"2\"; this release reads versions up to 1: upgrade, then replay";
+    let wanted = "schema `seed` has version \"2\"; this release reads version 1: upgrade this program";
     assert_eq!((letters.len(), letter(&letters[0]).reason.as_str()), (1, wanted));
     play.end().await.unwrap();
 }

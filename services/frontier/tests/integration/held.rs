@@ -30,7 +30,7 @@ fn definition(version: u64, crawl: &str, max_pages: Option<u64>) -> ConsumerReco
 
 /// Returns a record of a queued URL of a crawl, at a site that all crawls share.
 fn waiting(offset: u64, crawl: &str) -> (Origin, ConsumerRecord) {
-    let seed = include_str!("../../../../schemas/examples/waiting/1/seed.json");
+    let seed = include_str!("../../../../schemas/examples/waiting/2/seed.json");
     let mut waiting: FrontierUrl = serde_json::from_str(seed).unwrap();
     (waiting.context.crawl, waiting.context.key, waiting.definition) = (crawl.to_owned(), None, 0);
     waiting.context.url = format!("https://{}/{offset}", waiting.context.site);
@@ -40,7 +40,7 @@ fn waiting(offset: u64, crawl: &str) -> (Origin, ConsumerRecord) {
 }
 
 fn outcome(offset: u64, dispatch: Dispatch, kind: OutcomeKind) -> (Origin, ConsumerRecord) {
-    let fetched = include_str!("../../../../schemas/examples/outcome/1/fetched.json");
+    let fetched = include_str!("../../../../schemas/examples/outcome/2/fetched.json");
     let fetched: Outcome = serde_json::from_str(fetched).unwrap();
     let Dispatch { id, context, attempt, .. } = dispatch;
     let outcome = Outcome { id, context, attempt, kind, ..fetched };
@@ -218,7 +218,7 @@ fn a_restart_counts_on_where_the_records_end() {
     assert_eq!(stage.look_back_offset(0, topic::OUTCOMES), Some(18));
     assert_eq!(stage.look_back_offset(0, topic::SCHEDULED), None);
     let ended = |offset: u64| {
-        let dispatch = include_str!("../../../../schemas/examples/dispatch/1/first-attempt.json");
+        let dispatch = include_str!("../../../../schemas/examples/dispatch/2/first-attempt.json");
         let mut dispatch: Dispatch = serde_json::from_str(dispatch).unwrap();
         dispatch.context.crawl = "docs".to_owned();
         outcome(offset, dispatch, OutcomeKind::Fetched)

@@ -30,7 +30,7 @@ fn definition(version: u64, exclude: &str, max_depth: Option<u16>) -> ConsumerRe
 }
 
 fn waiting(offset: u64, path: &str, change: impl FnOnce(&mut FrontierUrl)) -> (Origin, ConsumerRecord) {
-    let seed = include_str!("../../../../schemas/examples/waiting/1/seed.json");
+    let seed = include_str!("../../../../schemas/examples/waiting/2/seed.json");
     let mut waiting: FrontierUrl = serde_json::from_str(seed).unwrap();
     (waiting.context.crawl, waiting.context.sighting, waiting.context.depth) =
         ("docs".to_owned(), DiscoveryKind::Link, 1);

@@ -116,12 +116,12 @@ async fn a_record_with_a_newer_version_of_its_schema_stops_the_export_and_is_not
     std::fs::create_dir(out.join("state")).unwrap();
     let log = log();
     let version = |version: &'static str| vec![("schema", "outcome".into()), ("schema-version", version.into())];
-    let known = Record { headers: version("1"), ..outcome(0, OutcomeKind::Gone) };
-    let newer = Record { headers: version("2"), ..outcome(2, OutcomeKind::Gone) };
+    let known = Record { headers: version("2"), ..outcome(0, OutcomeKind::Gone) };
+    let newer = Record { headers: version("3"), ..outcome(2, OutcomeKind::Gone) };
     log.append(vec![known, newer]).await.unwrap();
     let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
     let error = exporter.catch_up().await.unwrap_err().to_string();
-    assert!(error.starts_with("crawl.outcomes/0@1: schema `outcome` has version \"2\""), "{error}");
+    assert!(error.starts_with("crawl.outcomes/0@1: schema `outcome` has version \"3\""), "{error}");
     assert!(error.ends_with("upgrade this program"), "{error}");
 }
 
