@@ -302,7 +302,7 @@ impl FrontierStage {
                 let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { return Ok(()) };
                 let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.context.crawl);
                 self.pages.outcome(partition, record.offset, page_of);
-                index.restore_outcome(&outcome)
+                index.restore_outcome(record.offset, &outcome)
             }
         }
     }

@@ -48,7 +48,10 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
     let record = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
     service.receive_tailed(&record, 0, &mut Actions::default()).expect("a definition");
     service
-        .prepare(PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 }, 0)
+        .prepare(
+            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
+            0,
+        )
         .expect("an index");
     service
 }

@@ -16,7 +16,10 @@ fn stage(dir: &std::path::Path, default: Config) -> NormalizerDedup {
     let config = Config { definition_grace_ms: GRACE_MS, index_dir: dir.into(), ..default };
     let mut stage = NormalizerDedup::new(config).unwrap();
     stage
-        .prepare(PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 }, 0)
+        .prepare(
+            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
+            0,
+        )
         .unwrap();
     stage
 }

@@ -217,13 +217,13 @@ impl<S: Stage> EventLoop<S> {
             self.context.metrics.restore_seconds.observe(since.elapsed().as_secs_f64());
         }
         let claim = ready.claim.unwrap_or(0);
-        let commit = ready.starts.first().map_or(0, |start| start.commit);
+        let commit_of = |topic: usize| ready.starts.get(topic).map_or(0, |start| start.commit);
         let opening = PartitionContext {
             partition,
             partitions: self.context.partitions,
             assignment_epoch: epoch,
             owner_epoch: claim,
-            commit,
+            commits: [commit_of(0), commit_of(1)],
         };
         self.stage.prepare(opening, self.time.now())?;
         // The stage may have read much from disk.

@@ -52,7 +52,7 @@ fn few() -> ExtractorConfig {
 fn open_stage(config: ExtractorConfig) -> ExtractorStage {
     let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
     stage.open(
-        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commit: 0 },
+        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
         NOW,
     );
     stage
@@ -182,7 +182,7 @@ fn a_page_continues_only_while_its_partition_is_held_and_is_rejected_when_the_lo
     let (mut stage, mut actions, token) = after_a_pass();
     stage.close(3);
     stage.open(
-        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 2, owner_epoch: 0, commit: 0 },
+        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 2, owner_epoch: 0, commits: [0, 0] },
         NOW,
     );
     stage.plan_durable(token, &[], NOW, &mut actions).unwrap();

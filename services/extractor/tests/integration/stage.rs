@@ -68,7 +68,7 @@ fn config() -> ExtractorConfig {
 fn stage(config: ExtractorConfig) -> ExtractorStage {
     let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
     stage.open(
-        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commit: 0 },
+        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
         NOW,
     );
     stage

@@ -62,8 +62,13 @@ impl Surroundings {
         let mut stage = FetcherStage::new(config, metrics, Arc::default());
         stage.owns_until(Millis::MAX);
         for partition in 0..PARTITIONS {
-            let opening =
-                PartitionContext { partition, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commit: 0 };
+            let opening = PartitionContext {
+                partition,
+                partitions: PARTITIONS,
+                assignment_epoch: 1,
+                owner_epoch: 0,
+                commits: [0, 0],
+            };
             stage.open(opening, START);
         }
         Self {

@@ -21,7 +21,7 @@ use std::{
 };
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
-use orbweaver_messages::{Dispatch, DispatchId, FrontierUrl, Millis, topic};
+use orbweaver_messages::{Dispatch, DispatchId, FrontierUrl, Millis, Outcome, topic};
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin};
 use orbweaver_url::Fingerprint;
@@ -78,6 +78,28 @@ impl Active {
     }
 }
 
+/// Lease found during a restore, with the outcome of its dispatch if one was found that is not applied to the queued
+/// record: its offset, and the end of the URL if it is terminal.
+#[derive(Debug)]
+struct FoundLease {
+    lease: Lease,
+    outcome: Option<(Offset, Option<Ending>)>,
+}
+
+/// End of a URL by a terminal outcome.
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    depth: u16,
+    /// Event time of the outcome.
+    event_ms: Millis,
+}
+
+impl Ending {
+    fn of(outcome: &Outcome) -> Self {
+        Self { depth: outcome.context.depth, event_ms: outcome.event_ms() }
+    }
+}
+
 /// Names of what this owner of the partition writes and completes.
 #[derive(Debug)]
 struct Owner {
@@ -116,7 +138,10 @@ pub struct PartitionFrontier {
     sites: SiteQueues,
     leases: Leases,
     /// Leases found in `crawl.scheduled` during the restore.
-    found: HashMap<Fingerprint, Lease>,
+    found: HashMap<Fingerprint, FoundLease>,
+    /// Queued URLs found at the opening that were admitted a second time before the tombstone of the first: they end as
+    /// well, as they would have if the tombstone had been read back.
+    copies: BTreeMap<Fingerprint, Ending>,
     /// URLs found at the opening whose last record in the log is not the queued one, and which must be re-appended,
     /// each with the offset of an earlier record that completes only then, if there is one; see [`Index::mark`].
     outdated: BTreeMap<Fingerprint, Option<Offset>>,
@@ -149,6 +174,7 @@ impl PartitionFrontier {
             sites: SiteQueues::new(config.default_interval_ms),
             leases: Leases::default(),
             found: HashMap::new(),
+            copies: BTreeMap::new(),
             outdated: BTreeMap::new(),
             patterns: Patterns::new(patterns::PATTERN_BYTES),
             demote: 0,
@@ -173,6 +199,7 @@ impl PartitionFrontier {
     /// Expires leases, releases delayed URLs, and keeps the commit point close (docs/protocol.md#re-append).
     pub fn tick(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         self.limit.measure(turn.now, &self.config);
+        self.end_copies(turn)?;
         self.wake(turn.now)?;
         let mut expired = 0;
         while expired < EXPIRE_BATCH
@@ -192,6 +219,7 @@ impl PartitionFrontier {
     /// Leases ready URLs, as far as page caps and the limit of outstanding dispatches allow.
     pub fn dispatch(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         self.wake(turn.now)?;
+        self.end_copies(turn)?;
         let mut passed_over = 0;
         let more_may_go = self.resume_after_cap(turn);
         while self.leases.outstanding() < self.limit.limit() && passed_over < PASS_OVER_BATCH {

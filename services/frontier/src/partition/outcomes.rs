@@ -1,9 +1,10 @@
 //! The end of dispatches: with an outcome, or without one.
 
-use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, STUCK, UrlContext};
+use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, STUCK};
 use orbweaver_stage::Origin;
+use orbweaver_url::Fingerprint;
 
-use super::{Active, ActiveState, PartitionFrontier};
+use super::{Active, ActiveState, Ending, PartitionFrontier};
 use crate::{
     decision::{Decision, DecisionContext},
     index::{IndexEntry, IndexError, QueueKey},
@@ -66,7 +67,7 @@ impl PartitionFrontier {
                 Some(entry) if entry.depth >= outcome.context.depth => {
                     self.end_idle(&entry);
                     let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
-                    self.end((origin, outcome), entry, written_at_ms, turn);
+                    self.end(Some(origin), Ending::of(outcome), (fingerprint, entry, written_at_ms), turn);
                 }
                 // The outcome of a dispatch at a greater depth: the URL was discovered again since.
                 Some(_) | None => turn.out.push(Decision::Complete(origin)),
@@ -97,6 +98,7 @@ impl PartitionFrontier {
         outcome: &Outcome,
         turn: &mut DecisionContext<'_>,
     ) {
+        let fingerprint = outcome.context.fingerprint;
         // docs/protocol.md#attempts: only a request that was made counts.
         let made = u8::from(outcome.requested_at_ms.is_some());
         match outcome.kind {
@@ -136,25 +138,41 @@ impl PartitionFrontier {
             | OutcomeKind::Unchanged
             | OutcomeKind::Redirected
             | OutcomeKind::Refused
-            | OutcomeKind::Gone => self.end((origin, outcome), entry, waiting.written_at_ms, turn),
+            | OutcomeKind::Gone => {
+                self.end(Some(origin), Ending::of(outcome), (fingerprint, entry, waiting.written_at_ms), turn);
+            }
         }
     }
 
-    /// Ends a URL, whose record has this time of the previous write. It leaves the index when its tombstone is read
-    /// back.
+    /// Ends the copies of URLs that have ended, found at the opening.
+    pub(super) fn end_copies(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
+        for (fingerprint, ending) in std::mem::take(&mut self.copies) {
+            if self.active.contains_key(&fingerprint) {
+                continue;
+            }
+            if let Some(entry) = self.index.entry(fingerprint)?.filter(|entry| entry.depth >= ending.depth) {
+                self.end_idle(&entry);
+                let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
+                self.end(None, ending, (fingerprint, entry, written_at_ms), turn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a URL, whose record has this time of the previous write; `outcome` completes with it. The URL leaves the
+    /// index when its tombstone is read back.
     fn end(
         &mut self,
-        (origin, outcome): (Origin, &Outcome),
-        entry: IndexEntry,
-        written_at_ms: Millis,
+        outcome: Option<Origin>,
+        Ending { depth, event_ms }: Ending,
+        (fingerprint, entry, written_at_ms): (Fingerprint, IndexEntry, Millis),
         turn: &mut DecisionContext<'_>,
     ) {
-        let UrlContext { fingerprint, depth, .. } = outcome.context;
-        let busy = ActiveState::Ended(entry.offset, depth, written_at_ms.max(outcome.event_ms()));
+        let busy = ActiveState::Ended(entry.offset, depth, written_at_ms.max(event_ms));
         self.active.insert(fingerprint, Active { entry, busy });
         self.sites.remove_url(entry.site, turn.now);
-        let (ends, completes) = (entry.offset, vec![origin, self.owner.origin(entry.offset)]);
-        turn.out.push(Decision::End { fingerprint, depth, ends, completes });
+        let completes = outcome.into_iter().chain([self.owner.origin(entry.offset)]).collect();
+        turn.out.push(Decision::End { fingerprint, depth, ends: entry.offset, completes });
     }
 
     /// Handles an expired lease: its URL is queued with the same number of attempts (docs/protocol.md#attempts), unless

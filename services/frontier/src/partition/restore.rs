@@ -12,7 +12,8 @@ use orbweaver_stage::PartitionContext;
 use orbweaver_url::Fingerprint;
 
 use super::{
-    Active, ActiveState, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of, outcomes::is_a_fetchers,
+    Active, ActiveState, Ending, FoundLease, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of,
+    outcomes::is_a_fetchers,
 };
 use crate::{
     decision::Tombstone,
@@ -69,33 +70,37 @@ impl PartitionFrontier {
         // was admitted again.
         let current = |entry: IndexEntry| entry.failures < dispatch.attempt && entry.blocks <= dispatch.blocks;
         if self.index.entry(fingerprint)?.is_some_and(current) {
-            self.found.insert(fingerprint, Lease { dispatched_at_ms, fingerprint, id });
+            let lease = Lease { dispatched_at_ms, fingerprint, id };
+            self.found.insert(fingerprint, FoundLease { lease, outcome: None });
         }
         Ok(())
     }
 
-    /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. If the outcome was not applied, the
-    /// lease remains until it is received, because an outcome without a lease would have no effect.
-    pub fn restore_outcome(&mut self, outcome: &Outcome) -> Result<(), IndexError> {
+    /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. If the outcome was not applied and
+    /// will be received, the lease remains until then, because an outcome without a lease would have no effect.
+    pub fn restore_outcome(&mut self, offset: Offset, outcome: &Outcome) -> Result<(), IndexError> {
         // A dispatch has reached the fetchers. A refusal may be the frontier's own; the highest ID belongs to no
         // dispatch.
         if outcome.requested_at_ms.is_some() && outcome.id.epoch < u64::MAX {
             self.leases.reach(outcome.id);
         }
         let fingerprint = outcome.context.fingerprint;
-        if self.found.get(&fingerprint).is_none_or(|found| found.id != outcome.id) {
+        let Some(found) = self.found.get_mut(&fingerprint).filter(|found| found.lease.id == outcome.id) else {
             return Ok(());
-        }
+        };
         let Some(entry) = self.index.entry(fingerprint)? else { return Ok(()) };
         if is_applied(outcome, &self.index.waiting(entry.offset)?) {
             self.found.remove(&fingerprint);
+        } else {
+            found.outcome = Some((offset, outcome.kind.is_terminal().then(|| Ending::of(outcome))));
         }
         Ok(())
     }
 
     /// Opens the partition, which `pages` already counts as open.
     pub fn open(&mut self, opening: PartitionContext, now: Millis, pages: &mut PageCaps) -> Result<(), IndexError> {
-        let PartitionContext { owner_epoch: claim, commit, assignment_epoch: assignment, .. } = opening;
+        let PartitionContext { owner_epoch: claim, commits, assignment_epoch: assignment, .. } = opening;
+        let [commit, _] = commits;
         self.owner.epoch = claim;
         self.owner.assignment = assignment;
         let read_to = self.end;
@@ -103,7 +108,7 @@ impl PartitionFrontier {
         self.end = self.end.max(claim.saturating_add(1));
         self.limit.start(now);
         self.queue_what_is_due(now)?;
-        let leased = self.lease_what_was_found(commit, now, pages)?;
+        let leased = self.lease_what_was_found(commits, now, pages)?;
         let Self { index, sites, idle, .. } = self;
         let (mut next_wake_ms, mut ended) = (None::<Millis>, vec![]);
         index.each(&mut |entry| {
@@ -181,14 +186,23 @@ impl PartitionFrontier {
         }
     }
 
-    /// Restores the leases that were found. Returns the offsets of the leased URLs.
+    /// Restores the leases that were found, without those whose outcome is complete: it will not be received again, and
+    /// everything that it caused is in the log. Returns the offsets of the leased URLs.
     fn lease_what_was_found(
         &mut self,
-        commit: Offset,
+        [commit, outcomes_commit]: [Offset; 2],
         now: Millis,
         pages: &mut PageCaps,
     ) -> Result<HashSet<Offset>, IndexError> {
-        let mut found: Vec<Lease> = std::mem::take(&mut self.found).into_values().collect();
+        let mut found: Vec<Lease> = vec![];
+        for (fingerprint, FoundLease { lease, outcome }) in std::mem::take(&mut self.found) {
+            match outcome {
+                Some((offset, ending)) if offset < outcomes_commit => {
+                    self.copies.extend(ending.map(|ending| (fingerprint, ending)));
+                }
+                _ => found.push(lease),
+            }
+        }
         found.retain(|lease| now < lease.dispatched_at_ms.saturating_add(LEASE_MS));
         found.sort_by_key(|lease| (lease.dispatched_at_ms, lease.id));
         let mut leased = HashSet::with_capacity(found.len());

@@ -54,7 +54,7 @@ fn stage(registry: &Registry) -> FrontierStage {
 }
 
 fn open(stage: &mut FrontierStage, partitions: u32) {
-    let opening = PartitionContext { partition: 0, partitions, assignment_epoch: 1, owner_epoch: 0, commit: 0 };
+    let opening = PartitionContext { partition: 0, partitions, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
     stage.prepare(opening, NOW).unwrap();
     stage.open(opening, NOW);
 }

@@ -46,7 +46,8 @@ fn waiting(offset: u64, path: &str, change: impl FnOnce(&mut FrontierUrl)) -> (O
 fn stage(registry: &Registry) -> FrontierStage {
     let config = FrontierConfig { default_interval_ms: 0, ..FrontierConfig::default() };
     let mut stage = FrontierStage::new(config, metrics::FrontierMetrics::register(registry).unwrap(), Arc::default());
-    let opening = PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 };
+    let opening =
+        PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
     assert_eq!(stage.tails(), [topic::CONTROL]);
     stage.receive_tailed(&definition(3, "/never", Some(5)), NOW, &mut Actions::default()).unwrap();
     stage.prepare(opening, NOW).unwrap();
@@ -164,7 +165,8 @@ fn what_is_outside_ends_in_turns_of_bounded_size_whatever_the_rate_of_its_site()
     let config = FrontierConfig { default_interval_ms: 1_000, ..FrontierConfig::default() };
     let mut stage =
         FrontierStage::new(config, metrics::FrontierMetrics::register(&Registry::new()).unwrap(), Arc::default());
-    let opening = PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 };
+    let opening =
+        PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
     stage.receive_tailed(&definition(3, "/a", None), NOW, &mut Actions::default()).unwrap();
     for number in 0..2_000 {
         // Admitted under the previous version.

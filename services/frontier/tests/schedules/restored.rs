@@ -109,3 +109,20 @@ fn a_url_that_was_found_nearer_during_its_fetch_is_dispatched_without_delay_afte
         assert_ends(&mut world, &what);
     }
 }
+
+#[test]
+fn a_copy_that_was_admitted_before_the_tombstone_of_its_url_ends_without_another_dispatch_after_a_restart() {
+    // Killed before the copy is read, before the tombstone is read, and before the tombstone of the copy is read.
+    for (steps, trust) in (0..3).flat_map(|steps| [false, true].map(|trust| (steps, trust))) {
+        let what = format!("{steps} records after the copy, with its index: {trust}");
+        let mut world = World::on_disk(None);
+        world.admit(0);
+        world.settle();
+        world.answer(OutcomeKind::Fetched, 1);
+        world.cut(0, steps);
+        restart(&mut world, trust);
+        assert_eq!((world.frontier.load().1, world.scheduled.len()), (0, 1), "{what}: leased, dispatched");
+        assert_eq!((world.waiting(), world.ended.len()), (0, 1), "{what}");
+        assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{what}: {:?}", world.incomplete);
+    }
+}

@@ -1,6 +1,6 @@
 //! The logs and the environment of one frontier, and the events that may occur.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use orbweaver_frontier::{
     FrontierConfig,
@@ -11,7 +11,7 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{
-    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, UrlContext, topic,
+    DiscoveryKind, Dispatch, DispatchId, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, UrlContext, topic,
 };
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
@@ -47,6 +47,9 @@ pub(crate) enum Op {
     Crash,
     /// The process is killed and restarts, and its index was lost or is not trusted.
     CrashWithoutIndex,
+    /// The oldest dispatch ends with this outcome, and a URL is admitted again before the frontier writes what follows
+    /// from it. The process is killed after a few more records, and restarts.
+    Cut(OutcomeKind, u8),
     /// A former owner resumes: its tombstone is appended now, for a record that a later one of the same URL has
     /// replaced.
     Stale(u8),
@@ -66,7 +69,8 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         2 => any::<u8>().prop_map(Op::Flood),
         6 => kind.clone().prop_map(Op::Answer),
         1 => Just(Op::Lose),
-        1 => kind.prop_map(Op::Repeat),
+        1 => kind.clone().prop_map(Op::Repeat),
+        1 => (kind, any::<u8>()).prop_map(|(kind, back)| Op::Cut(kind, back)),
         1 => any::<u8>().prop_map(Op::Define),
         3 => any::<u16>().prop_map(Op::Pass),
         1 => Just(Op::Write),
@@ -173,7 +177,7 @@ impl World {
         };
         world.pages.limit(CRAWL, max_pages);
         world.pages.serve(0, 0, 1);
-        world.frontier.open(opening(0, 0), world.now, &mut world.pages).unwrap();
+        world.frontier.open(opening(0, [0, 0]), world.now, &mut world.pages).unwrap();
         world
     }
 
@@ -410,12 +414,14 @@ impl World {
         self.pages = PageCaps::default();
         for (offset, outcome) in self.outcomes.iter().enumerate() {
             self.pages.outcome(0, offset as u64, (outcome.kind == OutcomeKind::Fetched).then_some(CRAWL));
-            self.frontier.restore_outcome(outcome).unwrap();
+            self.frontier.restore_outcome(offset as u64, outcome).unwrap();
         }
         self.control.crash();
         self.claims += 1;
         self.pages.serve(0, self.claims, 1);
-        self.frontier.open(opening(self.claims, commit[0] as u64), self.now, &mut self.pages).unwrap();
+        self.frontier
+            .open(opening(self.claims, commit.map(|commit| commit as u64)), self.now, &mut self.pages)
+            .unwrap();
         self.read = [self.records.len(), commit[1]];
         assert!(self.frontier.incomplete().is_sorted_by(|one, next| one < next));
         self.incomplete = [self.frontier.incomplete().collect(), BTreeSet::new()];
@@ -441,6 +447,11 @@ impl World {
             Op::Write => self.frontier.write().unwrap(),
             Op::Crash => self.crash(true),
             Op::CrashWithoutIndex => self.crash(false),
+            Op::Cut(kind, back) => {
+                self.answer(kind, 1);
+                self.cut(back, usize::from(back % 5));
+                self.crash(back >= 128);
+            }
             Op::Stale(back) => {
                 self.bury_late(back);
                 // The tombstone is not read before the next owner restores it.
@@ -448,6 +459,23 @@ impl World {
             }
         }
         self.settle();
+        // A URL whose outcome was received is not leased, after a restart either.
+        let answered: HashSet<DispatchId> = self.outcomes.iter().map(|outcome| outcome.id).collect();
+        let without = self.scheduled.iter().filter(|dispatch| !answered.contains(&dispatch.id));
+        let without: HashSet<Fingerprint> = without.map(|dispatch| dispatch.context.fingerprint).collect();
+        assert!(self.frontier.load().1 <= without.len(), "a URL is leased although its dispatch has an outcome");
+    }
+
+    /// Lets the frontier decide on the next outcome, admits a URL again before the decisions are carried out, and lets
+    /// the frontier handle `steps` more records.
+    pub(crate) fn cut(&mut self, back: u8, steps: usize) {
+        let decisions = self.decide().unwrap_or_default();
+        self.admit_again(back);
+        decisions.into_iter().for_each(|decision| self.carry_out(decision));
+        for _ in 0..steps {
+            let decisions = self.decide().unwrap_or_default();
+            decisions.into_iter().for_each(|decision| self.carry_out(decision));
+        }
     }
 
     /// From now on everything is answered: all URLs must end.
@@ -465,7 +493,7 @@ impl World {
     }
 }
 
-/// Returns the opening of the only partition, with this claim and commit point.
-fn opening(claim: u64, commit: u64) -> PartitionContext {
-    PartitionContext { partition: 0, partitions: 1, assignment_epoch: EPOCH, owner_epoch: claim, commit }
+/// Returns the opening of the only partition, with this claim and these commit points.
+fn opening(claim: u64, commits: [u64; 2]) -> PartitionContext {
+    PartitionContext { partition: 0, partitions: 1, assignment_epoch: EPOCH, owner_epoch: claim, commits }
 }

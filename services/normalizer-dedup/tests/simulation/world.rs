@@ -206,7 +206,7 @@ impl Life {
                 partitions: world.partitions,
                 assignment_epoch: 1,
                 owner_epoch: 0,
-                commit: 0,
+                commits: [0, 0],
             };
             life.stage.prepare(opening, life.now).expect("an index");
         }

@@ -12,7 +12,8 @@ fn stage(config: RateLimiterConfig) -> RateLimiterStage {
 }
 
 fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {
-    let opening = PartitionContext { partition: 3, partitions: 8, assignment_epoch: 1, owner_epoch: claim, commit: 0 };
+    let opening =
+        PartitionContext { partition: 3, partitions: 8, assignment_epoch: 1, owner_epoch: claim, commits: [0, 0] };
     stage.open(opening, now);
 }
 

@@ -370,7 +370,7 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     let partition = origin.tp.partition;
     around.stage.close(partition);
     let opening =
-        PartitionContext { partition, partitions: PARTITIONS, assignment_epoch: 2, owner_epoch: 0, commit: 0 };
+        PartitionContext { partition, partitions: PARTITIONS, assignment_epoch: 2, owner_epoch: 0, commits: [0, 0] };
     around.stage.open(opening, around.now());
     around.deliver(&ready);
     around.clock.advance(5000);
@@ -399,7 +399,7 @@ fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_
         partitions: PARTITIONS,
         assignment_epoch: 2,
         owner_epoch: 0,
-        commit: 0,
+        commits: [0, 0],
     };
     around.stage.open(opening, around.now());
     around.deliver(&ready);
