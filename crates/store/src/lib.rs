@@ -32,7 +32,7 @@ mod traits;
 
 #[cfg(feature = "cql")]
 pub use cql::{CqlConfig, CqlConsistency, CqlStore};
-pub use embedded::{FjallOptions, FjallStore};
+pub use embedded::{FjallOptions, FjallStore, remove_unfinished};
 pub use memory::MemoryStore;
 pub use metered::MeteredStore;
 pub use metrics::StoreMetrics;

@@ -9,7 +9,7 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch, PersistMode,
 };
 
-use super::{FjallOptions, mark, names};
+use super::{FjallOptions, mark, names, remove_unfinished};
 use crate::StoreError;
 
 /// Table; the value is the index of its keyspace.
@@ -115,6 +115,7 @@ impl Tables {
             failed("opening", dir, &error)
         };
         let opening_io = |error| opening(fjall::Error::Io(error));
+        remove_unfinished(dir).map_err(opening)?;
         let marked = mark::is_set(dir).map_err(opening_io)?;
         if marked {
             tracing::warn!(dir = %dir.display(), "an earlier write or sync failed; writing the journals again");

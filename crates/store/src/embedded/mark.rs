@@ -57,7 +57,7 @@ pub(super) fn rewrite_journals(dir: &Path) -> fjall::Result<()> {
 /// Locks the database as fjall does, which also waits: threads of a database that was just closed may still hold the
 /// lock.
 #[allow(clippy::disallowed_methods, reason = "called where fjall sleeps, too")]
-fn lock(dir: &Path) -> fjall::Result<File> {
+pub(super) fn lock(dir: &Path) -> fjall::Result<File> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(dir.join(LOCK))?;
     for _ in 0..3 {
         match file.try_lock() {

@@ -13,6 +13,7 @@
 //! Small single-row reads run on the caller's thread: for an absent row, the filters answer in 1 µs, otherwise a read
 //! takes about 6 µs. History and links, which may span many blocks, are read on the blocking pool.
 
+mod creation;
 mod database;
 mod encoding;
 mod mark;
@@ -29,6 +30,7 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_url::Fingerprint;
 use tokio::sync::{Semaphore, oneshot};
 
+pub use self::creation::remove_unfinished;
 use self::database::{Table, Tables, damaged, failed, unreadable};
 use self::writer::{Request, Row, Writer};
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};

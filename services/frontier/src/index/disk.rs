@@ -439,10 +439,11 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> IndexError {
     IndexError::Disk { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// Returns `true` if files are missing or truncated, rather than inaccessible.
+/// Returns `true` if files are missing or truncated, or if the creation was cut short (fjall then refuses to create the
+/// journal again), rather than inaccessible.
 fn is_damage(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
-    matches!(error.kind(), NotFound | UnexpectedEof | InvalidData)
+    use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | UnexpectedEof | InvalidData | AlreadyExists)
 }
 
 fn prefix(partition: Partition) -> Result<Prefix, IndexError> {

@@ -184,10 +184,15 @@ fn what_stands_without_a_position_is_thrown_away_and_other_partitions_stay() {
 fn a_damaged_or_condemned_store_and_one_of_another_version_are_built_anew() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("frontier");
-    let breaks: [fn(&std::path::Path, FrontierIndex); 3] = [
+    let breaks: [fn(&std::path::Path, FrontierIndex); 4] = [
         |path, store| {
             drop(store);
             std::fs::write(path.join("version"), b"nonsense").unwrap();
+        },
+        // As a creation that was cut short leaves it.
+        |path, store| {
+            drop(store);
+            std::fs::remove_file(path.join("version")).unwrap();
         },
         |_, store| store.condemn(),
         |_, store| drop(store.database.keyspace("places-0", Default::default).unwrap()),

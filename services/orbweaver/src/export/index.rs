@@ -3,6 +3,7 @@
 use std::{collections::HashMap, path::Path};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use orbweaver_store::remove_unfinished;
 use orbweaver_url::Fingerprint;
 
 /// Memory for cached blocks, in bytes.
@@ -46,6 +47,7 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn open(dir: &Path) -> fjall::Result<Self> {
+        remove_unfinished(dir)?;
         let database =
             Database::builder(dir).cache_size(CACHE_BYTES).worker_threads(1).manual_journal_persist(true).open()?;
         let lines =
