@@ -2,7 +2,7 @@
 //!
 //! fjall creates the first journal before the file `version`, which makes a directory a database, and refuses to create
 //! a journal that exists: a directory whose process was killed in between could never be opened again. The first
-//! keyspace is created when that file is durable. After that, fjall itself completes what is unfinished.
+//! keyspace is created when that file is durable. From then on, fjall itself completes an unfinished creation.
 
 use std::fs;
 use std::io;

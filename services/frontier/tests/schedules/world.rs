@@ -47,8 +47,8 @@ pub(crate) enum Op {
     Crash,
     /// The process is killed and restarts, and its index was lost or is not trusted.
     CrashWithoutIndex,
-    /// The oldest dispatch ends with this outcome, and a URL is admitted again before the frontier writes what follows
-    /// from it. The process is killed after a few more records, and restarts.
+    /// The oldest dispatch ends with this outcome, and a URL is admitted again before the frontier carries out its
+    /// decisions. The process is killed after a few more records, and restarts.
     Cut(OutcomeKind, u8),
     /// A former owner resumes: its tombstone is appended now, for a record that a later one of the same URL has
     /// replaced.
