@@ -127,7 +127,7 @@ impl Runtime {
     pub(crate) fn runner(&self, patience: Duration) -> RunnerConfig {
         let default = RunnerConfig::default();
         RunnerConfig {
-            limits: Limits { records: self.records, bytes: self.bytes, ..default.limits },
+            limits: Limits { records: self.records, bytes: self.bytes },
             commit_interval: self.commit_interval,
             commit_patience: patience,
             restore_patience: patience,

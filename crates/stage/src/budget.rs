@@ -9,6 +9,10 @@ const RELEASED: u32 = u32::MAX;
 /// Released entries between charged ones are removed when they outnumber the charged ones by more than this.
 const SWEEP_ABOVE: usize = 1024;
 
+/// Low-water mark in percent of the limits: reading that paused at a limit resumes once both are at or below the mark, so
+/// that a stage at its limit does not pause and resume for every record.
+const LOW_WATER_PERCENT: usize = 70;
+
 /// Limits on uncommitted work that is not parked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -16,9 +20,6 @@ pub struct Limits {
     pub records: usize,
     /// Maximum bytes of keys, values and headers, in charged records and in plans that are not durable.
     pub bytes: usize,
-    /// Low-water mark in percent of the limits: reading that paused at a limit resumes once both are at or below the
-    /// mark, so that a stage at its limit does not pause and resume for every record.
-    pub low_water_percent: u8,
 }
 
 /// Charges over all partitions.
@@ -61,10 +62,10 @@ impl Budget {
 
     /// Returns `true` while reading has to pause: from reaching a limit until both are at or below low water.
     pub(crate) fn paused(&mut self) -> bool {
-        let Limits { records, bytes, low_water_percent } = self.limits;
-        let low = |limit: usize| limit as u128 * u128::from(low_water_percent) / 100;
+        let Limits { records, bytes } = self.limits;
+        let low = |limit: usize| limit.saturating_mul(LOW_WATER_PERCENT) / 100;
         self.paused = if self.paused {
-            self.records as u128 > low(records) || self.bytes() as u128 > low(bytes)
+            self.records > low(records) || self.bytes() > low(bytes)
         } else {
             self.records >= records || self.bytes() >= bytes
         };
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn reading_pauses_at_the_limit_and_resumes_below_low_water() {
-        let mut budget = Budget::new(Limits { records: 4, bytes: 1000, low_water_percent: 50 });
+        let mut budget = Budget::new(Limits { records: 4, bytes: 1000 });
         (0..3).for_each(|_| budget.charge(10));
         assert!(!budget.paused());
         budget.charge(10);
@@ -184,7 +185,7 @@ mod tests {
             sizes in prop::collection::vec(0usize..5000, 1..300),
             order in any::<prop::sample::Index>(),
         ) {
-            let mut budget = Budget::new(Limits { records: 10, bytes: 10_000, low_water_percent: 50 });
+            let mut budget = Budget::new(Limits { records: 10, bytes: 10_000 });
             let mut charges = Charges::default();
             for (offset, &bytes) in sizes.iter().enumerate() {
                 budget.charge(charges.charge(offset as u64 * 3, bytes));

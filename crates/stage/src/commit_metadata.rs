@@ -1,5 +1,5 @@
-//! Metadata stored with a commit, the runtime's part and the stage's, as one small JSON object, and the decisions based
-//! on it (docs/protocol.md#quarantine).
+//! Metadata stored with a commit, as one small JSON object, and the decisions based on it
+//! (docs/protocol.md#quarantine).
 //!
 //! A poison record is found as follows: every opening commits a start count with the unchanged commit point; progress
 //! or an orderly end resets it. After three starts without either, the whole stage delivers records one at a time, and
@@ -39,26 +39,18 @@ pub(crate) struct CommitMetadata {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) starts: u32,
     /// Record that was delivered alone and had not completed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) trying: Option<Offset>,
-    /// Number of unexplained process ends in a row while that record was the only one in flight.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) unexplained_ends: u32,
-    /// Number of reported crashes in a row at that record.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) crashes: u32,
-    /// Set by a crashing process while `trying` is in flight.
+    #[serde(flatten)]
+    pub(crate) suspect: Option<Suspect>,
+    /// Set by a crashing process while the suspect is in flight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) crashed: bool,
-    /// The end of the process counts nothing against `trying`: the stage has not received it since its last end was
+    /// The end of the process counts nothing against the suspect: the stage has not received it since its last end was
     /// counted, or it is not alone in the process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) untried: bool,
     /// Records that were being restored or tailed when the process crashed. Stored with the first topic of the group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) crashers: Vec<Crasher>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) stage: String,
 }
 
 /// A record outside the group's topics during whose call the process crashed.
@@ -115,10 +107,8 @@ impl CommitMetadata {
     /// Returns the metadata for the orderly end of a partition: a suspect with crashes or ends against it is kept, as
     /// not tried, for the next owner.
     pub(crate) fn at_the_end(mut self) -> Self {
-        if self.unexplained_ends + self.crashes == 0 {
-            self.trying = None;
-        }
-        self.untried = self.trying.is_some();
+        self.suspect.take_if(|suspect| suspect.unexplained_ends + suspect.crashes == 0);
+        self.untried = self.suspect.is_some();
         self
     }
 
@@ -149,12 +139,15 @@ pub(crate) struct Start {
 }
 
 /// A record that was the only one in flight when its process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Suspect {
+    #[serde(rename = "trying")]
     pub(crate) offset: Offset,
     /// Number of unexplained ends in a row.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) unexplained_ends: u32,
     /// Number of reported crashes in a row.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) crashes: u32,
 }
 
@@ -182,11 +175,11 @@ impl Start {
     pub(crate) fn after(last: &CommitMetadata) -> Self {
         Self {
             starts: last.starts.saturating_add(1),
-            one_at_a_time: last.starts >= STARTS_BEFORE_ONE_AT_A_TIME || last.trying.is_some(),
-            suspect: last.trying.map(|offset| Suspect {
+            one_at_a_time: last.starts >= STARTS_BEFORE_ONE_AT_A_TIME || last.suspect.is_some(),
+            suspect: last.suspect.map(|Suspect { offset, unexplained_ends, crashes }| Suspect {
                 offset,
-                unexplained_ends: last.unexplained_ends.saturating_add(u32::from(!last.untried && !last.crashed)),
-                crashes: last.crashes.saturating_add(u32::from(!last.untried && last.crashed)),
+                unexplained_ends: unexplained_ends.saturating_add(u32::from(!last.untried && !last.crashed)),
+                crashes: crashes.saturating_add(u32::from(!last.untried && last.crashed)),
             }),
         }
     }
@@ -203,15 +196,14 @@ mod tests {
         let tp = TopicPartition::new(topic::SEEDS, 0);
         let metadata = CommitMetadata {
             starts: 2,
-            trying: Some(7),
-            unexplained_ends: 1,
-            crashes: 2,
+            suspect: Some(Suspect { offset: 7, unexplained_ends: 1, crashes: 2 }),
             crashed: true,
             untried: false,
             crashers: vec![Crasher { topic: "crawl.sites".to_owned(), partition: 3, offset: 9, crashes: 3 }],
-            stage: "{\"x\":1}".to_owned(),
         };
         let commit = metadata.commit(tp, 5).unwrap();
+        let text = r#"{"starts":2,"trying":7,"unexplained_ends":1,"crashes":2,"crashed":true,"crashers":[{"topic":"crawl.sites","partition":3,"offset":9,"crashes":3}]}"#;
+        assert_eq!(commit.metadata, text);
         assert_eq!((commit.offset, CommitMetadata::read(&commit.metadata)), (5, metadata));
         assert_eq!(CommitMetadata::default().commit(tp, 5).unwrap().metadata, "");
         assert_eq!(CommitMetadata::read("moved by hand"), CommitMetadata::default());
@@ -219,9 +211,10 @@ mod tests {
 
     #[test]
     fn metadata_that_a_log_would_refuse_is_refused_with_its_size() {
-        let metadata = CommitMetadata { stage: "x".repeat(5000), ..CommitMetadata::default() };
+        let crasher = Crasher { topic: "x".repeat(5000), partition: 3, offset: 9, crashes: 3 };
+        let metadata = CommitMetadata { crashers: vec![crasher], ..CommitMetadata::default() };
         let error = metadata.commit(TopicPartition::new(topic::SEEDS, 3), 5).unwrap_err().to_string();
-        assert!(error.contains("crawl.seeds/3: commit metadata of 5012 bytes; allowed: 4096"), "{error}");
+        assert!(error.contains("crawl.seeds/3: commit metadata of 5064 bytes; allowed: 4096"), "{error}");
     }
 
     #[test]
@@ -235,33 +228,28 @@ mod tests {
         assert!(Start::after(&metadata).one_at_a_time);
     }
 
-    /// Simulates another end of the process while record 9 is in flight alone.
-    fn end(metadata: &mut CommitMetadata, crashed: bool) -> Suspect {
-        let last = CommitMetadata { trying: Some(9), crashed, ..metadata.clone() };
-        let suspect = Start::after(&last).suspect.unwrap();
-        (metadata.unexplained_ends, metadata.crashes) = (suspect.unexplained_ends, suspect.crashes);
-        suspect
+    /// Simulates another end of the process while the suspect is in flight alone.
+    fn end(suspect: &mut Suspect, crashed: bool) -> Suspect {
+        let last = CommitMetadata { suspect: Some(*suspect), crashed, ..CommitMetadata::default() };
+        *suspect = Start::after(&last).suspect.unwrap();
+        *suspect
     }
 
     #[test]
     fn three_crashes_in_a_row_condemn_a_record_and_of_unexplained_ends_ten_after_growing_pauses() {
-        let mut metadata = CommitMetadata::default();
-        assert_eq!(
-            [end(&mut metadata, true), end(&mut metadata, true)].map(|suspect| suspect.condemned()),
-            [None, None]
-        );
-        assert!(end(&mut metadata, true).condemned().unwrap().contains("3 crashes, 0 unexplained ends"));
-        let mut metadata = CommitMetadata::default();
+        let new = Suspect { offset: 9, unexplained_ends: 0, crashes: 0 };
+        let (mut crashing, mut slow) = (new, new);
+        assert_eq!([(); 2].map(|()| end(&mut crashing, true).condemned()), [None, None]);
+        assert!(end(&mut crashing, true).condemned().unwrap().contains("3 crashes, 0 unexplained ends"));
         let mut last = Duration::ZERO;
         for _ in 1..10 {
-            let suspect = end(&mut metadata, false);
+            let suspect = end(&mut slow, false);
             assert_eq!(suspect.condemned(), None);
             assert!(suspect.pause() > last && suspect.pause() <= LONGEST_PAUSE);
             last = suspect.pause();
         }
-        assert!(end(&mut metadata, false).condemned().is_some());
-        let slow = Suspect { offset: 9, unexplained_ends: u32::MAX, crashes: 0 };
-        assert_eq!(slow.pause(), LONGEST_PAUSE);
+        assert!(end(&mut slow, false).condemned().is_some());
+        assert_eq!(Suspect { unexplained_ends: u32::MAX, ..new }.pause(), LONGEST_PAUSE);
     }
 
     #[test]
@@ -285,7 +273,8 @@ mod tests {
             }
         }
         assert!((0..most).all(|number| is_condemned(&crashers, tp, Offset::MAX - number)));
-        let metadata = CommitMetadata { crashers, stage: "x".repeat(500), ..CommitMetadata::default() };
+        let suspect = Some(Suspect { offset: Offset::MAX, unexplained_ends: u32::MAX, crashes: u32::MAX });
+        let metadata = CommitMetadata { starts: u32::MAX, suspect, crashed: true, untried: true, crashers };
         metadata.commit(tp, 5).unwrap();
     }
 }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::try_join_all;
 use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::Topic;
 
@@ -89,8 +88,7 @@ impl OffsetSnapshot {
             let tps: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(pair.topic, partition)).collect();
             let commits = log.committed(&pair.group, &tps).await?;
             let mut standings = Vec::with_capacity(tps.len());
-            // Concurrently: on Kafka each is a round trip.
-            let bounds = try_join_all(tps.iter().map(|tp| log.bounds(*tp))).await?;
+            let bounds = log.all_bounds(&tps).await?;
             for ((tp, commit), bounds) in tps.into_iter().zip(commits).zip(bounds) {
                 let committed = commit.map(|commit| commit.offset);
                 if let Some(committed) = committed.filter(|&committed| committed > bounds.end) {
@@ -119,24 +117,18 @@ impl OffsetSnapshot {
     /// log end moved between them. Pure. Snapshots of different declarations prove nothing.
     #[must_use]
     pub fn confirms_completion(&self, first: &Self) -> bool {
-        let same = |(one, other): (&PartitionOffsets, &PartitionOffsets)| one.tp == other.tp && one.end == other.end;
-        self.standings().count() == first.standings().count()
-            && first.is_caught_up()
-            && self.is_caught_up()
-            && first.standings().zip(self.standings()).all(same)
+        self.confirms_quiescence(first, |_| false)
     }
 
     /// Returns `true` if nothing moved between `first` and `self`, the second of two snapshots, and nothing is left
     /// outside the excused partitions. Pure.
     #[must_use]
     pub fn confirms_quiescence(&self, first: &Self, excused: impl Fn(&PartitionOffsets) -> bool) -> bool {
-        let without = |reading: &Self| {
-            let mut reading = reading.clone();
-            let standings = reading.pairs.iter_mut().flat_map(|(_, standings)| standings);
-            standings.for_each(|standing| standing.records_left &= !excused(standing));
-            reading
-        };
-        without(self).confirms_completion(&without(first))
+        let is_left = |standing: &PartitionOffsets| standing.records_left && !excused(standing);
+        let same = |(one, other): (&PartitionOffsets, &PartitionOffsets)| (one.tp, one.end) == (other.tp, other.end);
+        self.standings().count() == first.standings().count()
+            && !first.standings().chain(self.standings()).any(is_left)
+            && first.standings().zip(self.standings()).all(same)
     }
 
     /// Returns the partitions whose records were deleted before they were processed, at `self`, the second of two
@@ -174,20 +166,16 @@ impl OffsetSnapshot {
 /// time, or because the records were deleted during the search (the group has advanced since, and the next snapshot
 /// will show it).
 async fn holds_a_record(log: &dyn Log, standing: &PartitionOffsets) -> Result<bool, LogError> {
-    match look(log, standing).await {
+    let look = async {
+        let from = standing.committed.unwrap_or(standing.start).max(standing.start);
+        let mut reader = log.reader(standing.tp, from).await?;
+        let records = reader.read(LOOK).await?;
+        Ok(records.first().map_or(reader.position(), |record| record.offset) < standing.end)
+    };
+    match look.await {
         Err(LogError::OutOfRange { .. }) => Ok(true),
         looked => looked,
     }
-}
-
-async fn look(log: &dyn Log, standing: &PartitionOffsets) -> Result<bool, LogError> {
-    let from = standing.committed.unwrap_or(standing.start).max(standing.start);
-    let mut reader = log.reader(standing.tp, from).await?;
-    let records = reader.read(LOOK).await?;
-    Ok(match records.first() {
-        Some(record) => record.offset < standing.end,
-        None => reader.position() < standing.end,
-    })
 }
 
 #[cfg(test)]
@@ -218,25 +206,21 @@ mod tests {
     }
 
     #[test]
-    fn two_readings_without_records_left_prove_completion() {
-        let lowest_commit = reading(&[(5, Some(5)), (0, None)]);
-        assert!(lowest_commit.confirms_completion(&lowest_commit.clone()));
-    }
-
-    #[test]
-    fn an_end_that_moved_between_the_readings_proves_nothing() {
-        let (first, second) = (reading(&[(5, Some(5))]), reading(&[(6, Some(6))]));
-        assert!(second.is_caught_up());
-        assert!(!second.confirms_completion(&first), "a record moved past us");
-    }
-
-    #[test]
-    fn a_record_left_in_either_reading_is_not_completion() {
-        let (left, done) = (reading(&[(5, Some(4))]), reading(&[(5, Some(5))]));
-        assert!(!done.confirms_completion(&left));
-        assert!(!left.confirms_completion(&done));
-        let never = reading(&[(5, None)]);
-        assert!(!never.confirms_completion(&never.clone()), "no commit counts as the log's start");
+    fn two_readings_prove_completion_if_nothing_is_left_in_either_and_no_end_moved_between_them() {
+        let done = reading(&[(5, Some(5))]);
+        let cases = [
+            (reading(&[(5, Some(5)), (0, None)]), reading(&[(5, Some(5)), (0, None)]), true),
+            (done.clone(), reading(&[(6, Some(6))]), false),
+            (done.clone(), reading(&[(5, Some(4))]), false),
+            (reading(&[(5, Some(4))]), done.clone(), false),
+            // No commit counts as the log's start.
+            (reading(&[(5, None)]), reading(&[(5, None)]), false),
+            // Readings of different partitions.
+            (done, reading(&[(5, Some(5)), (5, Some(5))]), false),
+        ];
+        for (first, second, is_proof) in cases {
+            assert_eq!(second.confirms_completion(&first), is_proof, "{first:?} {second:?}");
+        }
     }
 
     #[test]
@@ -247,20 +231,6 @@ mod tests {
         assert!(!left.confirms_quiescence(&left.clone(), |standing| !first(standing)));
         let moved = reading(&[(6, Some(4)), (7, Some(7))]);
         assert!(!moved.confirms_quiescence(&left, first), "an end moved, excused or not");
-    }
-
-    #[test]
-    fn readings_of_different_places_prove_nothing() {
-        let (one, two) = (reading(&[(5, Some(5))]), reading(&[(5, Some(5)), (5, Some(5))]));
-        assert!(!two.confirms_completion(&one));
-    }
-
-    #[test]
-    fn a_compacted_end_without_records_is_no_lag() {
-        let mut compacted = reading(&[(9, Some(5))]);
-        compacted.pairs[0].1[0].records_left = false;
-        assert!(compacted.confirms_completion(&compacted.clone()));
-        assert_eq!(compacted.lags().map(|(_, lag)| lag).collect::<Vec<_>>(), [4]);
     }
 
     #[tokio::test]

@@ -53,7 +53,7 @@ impl DeadLetterBatch {
             for ((offset, reason), original) in rejects.into_iter().zip(originals) {
                 let letter = DeadLetter {
                     service: self.service.to_owned(),
-                    reason: cut(&reason, REASON_BYTES).to_owned(),
+                    reason: reason[..reason.floor_char_boundary(REASON_BYTES)].to_owned(),
                     topic: tp.topic.0.to_owned(),
                     partition: tp.partition,
                     offset,
@@ -81,8 +81,9 @@ async fn read_again(
     tp: TopicPartition,
     rejects: &[(Offset, String)],
 ) -> Result<Vec<Option<ConsumerRecord>>, LogError> {
+    let Some(&(first, _)) = rejects.first() else { return Ok(vec![]) };
     let mut found = Vec::with_capacity(rejects.len());
-    let (mut reader, mut empty_reads) = (None::<Box<dyn Reader>>, 0);
+    let (mut reader, mut empty_reads) = (reader_at(log, tp, first).await?, 0);
     let mut batch = Vec::new().into_iter().peekable();
     for &(wanted, _) in rejects {
         loop {
@@ -90,22 +91,19 @@ async fn read_again(
             if batch.peek().is_some() {
                 break;
             }
-            let mut open = match reader.take() {
-                Some(open) if open.position() + READ_ON >= wanted => open,
-                _ => reader_at(log, tp, wanted).await?,
-            };
-            if open.position() > wanted {
-                reader = Some(open);
+            if reader.position() + READ_ON < wanted {
+                reader = reader_at(log, tp, wanted).await?;
+            }
+            if reader.position() > wanted {
                 break;
             }
-            let before = open.position();
-            match open.read(READ).await {
+            let before = reader.position();
+            match reader.read(READ).await {
                 Ok(records) => batch = records.into_iter().peekable(),
                 Err(LogError::Unavailable(_)) => sleep(RETRY).await,
                 Err(error) => return Err(error),
             }
-            let has_moved = batch.peek().is_some() || open.position() > before;
-            reader = Some(open);
+            let has_moved = batch.peek().is_some() || reader.position() > before;
             // An empty read proves nothing while the log is unavailable.
             if has_moved {
                 empty_reads = 0;
@@ -177,12 +175,6 @@ async fn append(log: &Arc<dyn Log>, mut letters: Vec<Record>) -> Result<(), LogE
         letters = refused;
     }
     log.append(letters).await.map(drop)
-}
-
-/// Returns the start of a text, at most `most` bytes of it.
-fn cut(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
 }
 
 /// Appends the records that end what rejected records started.

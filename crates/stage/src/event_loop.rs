@@ -14,9 +14,10 @@ use orbweaver_messages::Millis;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use self::commits::Then;
+use self::commits::{COMMIT_TIMEOUT, Then};
 use crate::{
     Actions, Origin, Runner, Stage, StageError,
+    assignment::Assignment,
     claim::is_claim,
     commits::Commits,
     in_flight::InFlight,
@@ -24,20 +25,19 @@ use crate::{
     loop_context::LoopContext,
     loop_time::LoopTime,
     open_partitions::{Completion, Delivery, OpenPartitions},
-    panics::Caught,
+    panics::caught,
+    patience::Patience,
     pending_commits::PendingCommits,
     plan_batch::{DurablePlan, Effects, RoundResult},
     poison::PoisonRecords,
     polling::{Polling, Pressure},
     quarantine::Quarantine,
-    rebalance::Rebalance,
     restore::RestoreMessage,
     restores::Restores,
-    sample::{Sample, Samples},
-    tail::{LogTails, TailedBatch},
+    sample::Samples,
+    tail::LogTails,
     tails::{Waiter, all_places},
     trials::{Activity, Work},
-    watchdog::Watchdog,
 };
 
 /// Maximum number of finished rounds handled per loop iteration, after the first.
@@ -66,10 +66,10 @@ struct Signals {
 /// A running stage.
 pub(crate) struct EventLoop<S: Stage> {
     stage: S,
-    context: LoopContext,
+    context: Arc<LoopContext>,
     time: LoopTime,
     polling: Polling,
-    rebalance: Rebalance,
+    assignment: Assignment,
     restores: Restores,
     open: OpenPartitions,
     in_flight: InFlight<S::Job, S::Effect>,
@@ -79,7 +79,8 @@ pub(crate) struct EventLoop<S: Stage> {
     pending: PendingCommits<Then>,
     quarantine: Quarantine,
     poison: PoisonRecords,
-    watchdog: Watchdog,
+    /// Progress of work that is due: not of parked work, and whatever the lag.
+    watchdog: Patience,
     samples: Samples,
 }
 
@@ -94,22 +95,23 @@ impl<S: Stage> EventLoop<S> {
         let consumer = log.consumer(&group, topics)?;
         let effects = Effects { log: log.clone(), perform, metrics: metrics.clone() };
         let (partitions, now) = (log.partitions(topics[0])?, Instant::now());
+        let context = LoopContext { service, topics, partitions, group, config, log, clock, metrics, pulse, shutdown };
         Ok(Self {
-            time: LoopTime::new(clock.clone(), now),
+            time: LoopTime::new(context.clock.clone(), now),
             polling: Polling::new(consumer),
-            rebalance: Rebalance::new(topics),
-            restores: Restores::new(config.restores_at_once),
-            open: OpenPartitions::new(topics, config.limits),
+            assignment: Assignment::new(topics),
+            restores: Restores::new(context.config.restores_at_once),
+            open: OpenPartitions::new(topics, context.config.limits),
             in_flight: InFlight::new(service, effects),
             jobs: Jobs::new(worker),
-            tails: LogTails::new(log.clone(), all_places(&*log, stage.tails())?),
-            commits: Commits::new(&config, now),
+            tails: LogTails::new(context.log.clone(), all_places(&*context.log, stage.tails())?),
+            commits: Commits::new(&context.config, now),
             pending: PendingCommits::new(),
-            quarantine: Quarantine::new(config.quarantine_records, &trials),
+            quarantine: Quarantine::new(context.config.quarantine_records, &trials),
             poison: PoisonRecords::default(),
-            watchdog: Watchdog::new(config.stall_after, now),
+            watchdog: Patience::new(now),
             samples: Samples::new(lags),
-            context: LoopContext { service, topics, partitions, group, config, log, clock, metrics, pulse, shutdown },
+            context: Arc::new(context),
             stage,
         })
     }
@@ -119,7 +121,7 @@ impl<S: Stage> EventLoop<S> {
         let service = self.context.service;
         tracing::info!(service, group = &*self.context.group, topics = ?self.context.topics, "joined");
         let _ = self.context.shutdown.clone().run_until_cancelled(self.load_poison_records()).await;
-        let result = Caught::new(self.serve()).await;
+        let result = caught(self.serve()).await;
         let result = result.unwrap_or_else(|thrown| Err(StageError::panicked(service, &thrown)));
         match &result {
             Err(StageError::Panicked { .. }) => self.note_crash().await,
@@ -131,9 +133,8 @@ impl<S: Stage> EventLoop<S> {
             tracing::error!(service, %error, "the stage failed; a restart repeats work in flight");
             return Err(error);
         }
-        let limit = self.context.config.commit_timeout;
-        let Ok(closed) = timeout(limit, self.polling.close()).await else {
-            return Err(LogError::Fatal(format!("leaving the group took longer than {limit:?}")).into());
+        let Ok(closed) = timeout(COMMIT_TIMEOUT, self.polling.close()).await else {
+            return Err(LogError::Fatal(format!("leaving the group took longer than {COMMIT_TIMEOUT:?}")).into());
         };
         closed?;
         tracing::info!(service, "left");
@@ -144,7 +145,7 @@ impl<S: Stage> EventLoop<S> {
         self.tails.refresh(None);
         let mut signals = Signals {
             shutdown: Box::pin(self.context.shutdown.clone().cancelled_owned()),
-            panicked: Box::pin(self.quarantine.panicked().cancelled_owned()),
+            panicked: Box::pin(self.quarantine.trial.panicked().cancelled_owned()),
             timer: Box::pin(sleep_until(Instant::now())),
         };
         while !self.is_over() {
@@ -182,7 +183,7 @@ impl<S: Stage> EventLoop<S> {
         if self.polling.is_overdue() {
             return Ok(Wakeup::Event(self.polling.poll().await?));
         }
-        let (is_ending, takes_tailed) = (self.rebalance.is_ending(), self.can_note() && !self.tails.is_waiting());
+        let (is_ending, takes_tailed) = (self.assignment.is_ending(), self.can_note() && !self.tails.is_waiting());
         let Self { polling, pending, restores, tails, in_flight, jobs, .. } = self;
         Ok(tokio::select! {
             biased;
@@ -247,7 +248,7 @@ impl<S: Stage> EventLoop<S> {
             () => Activity::Working,
         };
         let waits = self.restores.has_deferred(|_| true) || (self.can_note() && self.tails.is_waiting());
-        self.quarantine.settle(activity, waits);
+        self.quarantine.trial.settle(activity, waits);
         let completed = self.open.take_completed();
         if completed > 0 {
             self.context.metrics.completed.inc_by(completed);
@@ -265,7 +266,7 @@ impl<S: Stage> EventLoop<S> {
         let is_held = self.quarantine.holds_others(Instant::now());
         let pressure = Pressure { is_full: self.open.budget().paused(), is_held };
         if self.polling.press(pressure) {
-            self.context.metrics.paused.set(i64::from(pressure.is_full));
+            self.context.metrics.paused.set(f64::from(u8::from(pressure.is_full)));
             for tp in self.open.tps() {
                 self.polling.adjust(tp, self.quarantine.occupied(tp))?;
             }
@@ -282,17 +283,22 @@ impl<S: Stage> EventLoop<S> {
         self.time.ticked(now);
         self.call(|stage, now, actions| stage.tick(now, actions))?;
         let due = self.stage.due(self.time.now());
-        if let Some(still) = self.watchdog.stalled(due, now) {
-            return Err(StageError::Stalled { service: self.context.service, seconds: still.as_secs() });
+        if due == 0 {
+            self.watchdog.moved(now);
         }
-        let sample = Sample {
-            due,
-            restoring: self.rebalance.restoring(),
-            restoring_since: self.restores.oldest(),
-            uncommitted_since: self.commits.uncommitted_since(),
-            stalled_for: self.watchdog.stalled_for(now),
-        };
-        self.samples.take(&self.context, &mut self.open, sample, now);
+        let stalled_for = self.watchdog.waited(now);
+        if stalled_for >= self.context.config.stall_after {
+            return Err(StageError::Stalled { service: self.context.service, seconds: stalled_for.as_secs() });
+        }
+        let (metrics, restoring) = (&self.context.metrics, self.assignment.restoring());
+        let seconds = |since: Option<Instant>| since.map_or(0.0, |since| now.duration_since(since).as_secs_f64());
+        metrics.due.set(due as f64);
+        metrics.still.set(stalled_for.as_secs_f64());
+        metrics.restoring.set(restoring as f64);
+        metrics.restoring_seconds.set(seconds(self.restores.oldest()));
+        metrics.commit_age.set(seconds(self.commits.uncommitted_since()));
+        self.context.pulse.beat(now, self.open.partitions(), restoring);
+        self.samples.take(&self.context, &mut self.open, now);
         let overdue = self.tails.overdue(self.context.config.restore_patience);
         overdue.map_or(Ok(()), |reason| Err(self.context.halted(reason)))
     }
@@ -321,6 +327,9 @@ impl<S: Stage> EventLoop<S> {
     /// Passes records to the stage.
     fn receive(&mut self, mut batch: Vec<(Origin, ConsumerRecord)>) -> Result<(), StageError> {
         self.context.metrics.records_in.inc_by(batch.len() as u64);
+        if self.stage.needs_known_schemas() {
+            batch.iter().try_for_each(|(_, record)| record.check_readable())?;
+        }
         let in_flight = &mut self.in_flight;
         batch.retain(|(origin, record)| match record.unreadable() {
             None => true,
@@ -379,14 +388,10 @@ impl<S: Stage> EventLoop<S> {
 
     /// Handles the next message from a tailed log, unless a trial holds it back.
     fn take_tailed(&mut self) -> Result<(), StageError> {
-        if !self.can_note() || !self.tails.has_next() || !self.quarantine.lets_enter(Work::Records) {
+        if !self.can_note() || !self.tails.has_next() || !self.quarantine.trial.enter(Work::Records) {
             return Ok(());
         }
-        self.tails.take_next().map_or(Ok(()), |batch| self.tailed(batch))
-    }
-
-    fn tailed(&mut self, batch: TailedBatch) -> Result<(), StageError> {
-        for record in self.tails.take(batch)? {
+        for record in self.tails.take()? {
             // Without it the state would be wrong.
             record.check_readable()?;
             if self.poison.enter_tailed(&record, self.open.partitions(), self.restores.partitions()) {
@@ -425,7 +430,7 @@ impl<S: Stage> EventLoop<S> {
             self.quarantine.done(origin);
         }
         if !actions.refreshes.is_empty() {
-            self.quarantine.needs_tails();
+            self.quarantine.trial.needs_tails();
         }
         actions.refreshes.drain(..).for_each(|token| self.tails.refresh(Some(Waiter::Stage(token))));
         actions.jobs.drain(..).for_each(|job| self.jobs.start(job));
@@ -448,7 +453,7 @@ impl<S: Stage> EventLoop<S> {
     /// Returns the time of the next tick, commit or drain deadline.
     fn wake_at(&self) -> Instant {
         let tick_at = self.time.next_tick(self.stage.next_tick(), self.context.config.tick_interval);
-        let others = self.rebalance.next_deadline().into_iter().chain(self.commit_at());
+        let others = self.assignment.next_deadline().into_iter().chain(self.commit_at());
         others.fold(tick_at, Instant::min)
     }
 }

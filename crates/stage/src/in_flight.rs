@@ -1,6 +1,6 @@
 //! Work in flight: the actions of this loop iteration, and the batches of plans and rejects that were submitted.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use orbweaver_log::{ConsumerRecord, Record};
@@ -19,7 +19,7 @@ type Round<E> = Result<RoundResult<E>, StageError>;
 
 pub(crate) struct InFlight<J, E> {
     service: &'static str,
-    effects: Effects<E>,
+    effects: Arc<Effects<E>>,
     /// Plans and rejects wait here for the end of the loop iteration.
     actions: Actions<J, E>,
     rounds: FuturesUnordered<BoxFuture<'static, Round<E>>>,
@@ -31,7 +31,7 @@ pub(crate) struct InFlight<J, E> {
 impl<J, E: Send + 'static> InFlight<J, E> {
     pub(crate) fn new(service: &'static str, effects: Effects<E>) -> Self {
         let (actions, rounds, numbers) = (Actions::default(), FuturesUnordered::new(), BTreeSet::new());
-        Self { service, effects, actions, rounds, numbers, last: 0 }
+        Self { service, effects: Arc::new(effects), actions, rounds, numbers, last: 0 }
     }
 
     /// Takes the collector of actions for a call of the stage; to be returned with [`Self::gather`].
@@ -118,7 +118,7 @@ impl<J, E: Send + 'static> InFlight<J, E> {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, sync::Arc};
+    use std::convert::Infallible;
 
     use orbweaver_log::{Cleanup, MemoryLog, TopicPartition, TopicSpec};
     use orbweaver_messages::topic;
@@ -152,19 +152,6 @@ mod tests {
     async fn round(in_flight: &mut InFlight<Infallible, Infallible>) -> Vec<Origin> {
         let round = in_flight.next().await.unwrap().unwrap();
         in_flight.advance(round).into_iter().flat_map(|plan| plan.completes).collect()
-    }
-
-    #[tokio::test]
-    async fn plans_of_an_iteration_share_rounds_and_complete_after_their_own_last_step() {
-        let mut in_flight = in_flight();
-        plan(&mut in_flight, 2, 7);
-        plan(&mut in_flight, 1, 8);
-        assert!(in_flight.has_landed() && !in_flight.is_empty(), "they wait for the end of the iteration");
-        in_flight.submit(1, |_, _| vec![]);
-        assert!(!in_flight.has_landed());
-        assert_eq!(round(&mut in_flight).await, [origin(8)]);
-        assert_eq!(round(&mut in_flight).await, [origin(7)]);
-        assert!(in_flight.is_empty() && in_flight.next().await.is_none());
     }
 
     #[tokio::test]

@@ -25,12 +25,12 @@
 //! | `stage`, `actions`, `clock`, `no_work` | traits and types for implementing a service |
 //! | `byte_budget` | byte budget for work outside the loop |
 //! | `ledger`, `budget`, `open_partitions` | offsets, charges and assignment epochs of the open partitions (pure) |
-//! | `assignment` | assigned → restoring → open → draining → released, or lost (pure) |
-//! | `commit_metadata`, `watchdog` | commit metadata, from which crashes are counted; stall detection (pure) |
+//! | `assignment` | assigned → restoring → open → draining → released, or lost; shutdown (pure) |
+//! | `commit_metadata`, `patience` | commit metadata, from which crashes are counted; stall detection (pure) |
 //! | `runner`, `event_loop` | startup; the event loop, which carries the decisions of each of the following parts to the others |
 //! | `own_thread` | the thread of a stage |
 //! | `loop_context`, `loop_time` | constants of a loop; its time, ticks and suspensions |
-//! | `polling`, `rebalance` | polls and back-pressure; assignment, drains and shutdown (pure) |
+//! | `polling` | polls and back-pressure |
 //! | `restores`, `restore`, `opening`, `index_checkpoint`, `claim` | running restores; one restore; ledgers at its end; checkpoints; claims |
 //! | `in_flight`, `plan_batch`, `jobs` | work in flight: plan batches, jobs |
 //! | `commits`, `pending_commits` | timing of commits, start counts (pure); commits that wait or are being answered |
@@ -76,7 +76,6 @@ mod poison;
 mod polling;
 mod quarantine;
 mod quarantined;
-mod rebalance;
 mod restore;
 mod restores;
 pub mod retention;
@@ -87,7 +86,6 @@ mod stage;
 mod tail;
 mod tails;
 mod trials;
-mod watchdog;
 
 #[cfg(test)]
 mod schedules;
@@ -99,11 +97,12 @@ pub use claim::{CLAIM_HEADER, is_claim};
 pub use clock::{Clock, Reading, ScriptedClock, SteadyTime, SystemClock};
 pub use dead_letter::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
 pub use index_checkpoint::IndexCheckpoint;
-pub use metered::{CpuMeter, Metered};
+pub use metered::CpuMeter;
 pub use no_work::{NoEffects, NoJobs};
 pub use runner::{Runner, RunnerConfig};
 pub use runner_status::RunnerStatus;
 pub use stage::{
-    Incomplete, Origin, PartitionContext, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError, Worker,
+    Incomplete, Origin, PartitionContext, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError,
+    StartFrom, Worker,
 };
 pub use trials::Trials;

@@ -6,7 +6,7 @@ use orbweaver_log::{Log, Partition, TopicPartition};
 use orbweaver_messages::Topic;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Clock, RunnerConfig, RunnerStatus, StageError, assignment::TopicSet, metrics::ServiceMetrics};
+use crate::{Clock, RunnerConfig, RunnerStatus, StageError, metrics::ServiceMetrics};
 
 pub(crate) struct LoopContext {
     pub(crate) service: &'static str,
@@ -27,14 +27,17 @@ impl LoopContext {
         StageError::Halted { service: self.service, reason }
     }
 
-    /// Returns the topic-partitions of a partition.
-    pub(crate) fn tps(&self, partition: Partition, topics: TopicSet) -> Vec<TopicPartition> {
-        let topics = topics.iter().filter_map(|topic| self.topics.get(topic));
-        topics.map(|&topic| TopicPartition::new(topic, partition)).collect()
-    }
-
     /// Returns the topic-partition whose commit stores the crashes of a partition.
     pub(crate) fn first(&self, partition: Partition) -> TopicPartition {
         TopicPartition::new(self.topics[0], partition)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tested(log: Arc<dyn Log>, topics: &'static [Topic]) -> Self {
+        let metrics = crate::metrics::Metrics::register(&prometheus::Registry::new()).unwrap().service("tested");
+        let (config, clock) = (RunnerConfig::default(), Arc::<crate::ScriptedClock>::default());
+        let (partitions, group, pulse) = (1, "tested".into(), Arc::default());
+        let (service, shutdown) = ("tested", CancellationToken::new());
+        Self { service, topics, partitions, group, config, log, clock, metrics, pulse, shutdown }
     }
 }

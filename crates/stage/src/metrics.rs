@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use prometheus::{
     CounterVec, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry,
+    IntGaugeVec, Opts, Registry, core::Collector,
 };
 
 use crate::CpuMeter;
@@ -81,8 +81,7 @@ pub const CPU_SECONDS: &str = "orbweaver_stage_cpu_seconds_total";
 #[derive(Debug, Clone)]
 pub struct Metrics {
     counters: [IntCounterVec; 10],
-    gauges: [IntGaugeVec; 7],
-    levels: [GaugeVec; 5],
+    gauges: [GaugeVec; 12],
     lag: IntGaugeVec,
     partition_events: IntCounterVec,
     histograms: [HistogramVec; 3],
@@ -102,7 +101,7 @@ const COUNTERS: [(&str, &str); 10] = [
     (RESTORED, "Records replayed while opening partitions"),
     (SUSPENSIONS, "Number of times the process was suspended"),
 ];
-const GAUGES: [(&str, &str); 7] = [
+const GAUGES: [(&str, &str); 12] = [
     (OUTSTANDING, "Incomplete records, including parked ones"),
     (BUDGET_RECORDS, "Records charged to the budget"),
     (BUDGET_BYTES, "Bytes charged to the budget"),
@@ -110,8 +109,6 @@ const GAUGES: [(&str, &str); 7] = [
     (PARTITIONS_OPEN, "Open partitions"),
     (PARTITIONS_RESTORING, "Partitions that are being restored"),
     (DUE_RECORDS, "Work that is due and could progress now"),
-];
-const LEVELS: [(&str, &str); 5] = [
     (COMMIT_AGE_SECONDS, "Seconds since the completion of uncommitted work"),
     (COMMIT_STALLED_SECONDS, "Longest time in seconds for which a record in flight has blocked a commit point"),
     (STALLED_SECONDS, "Seconds without progress although work is due"),
@@ -128,7 +125,7 @@ const BUCKETS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
 /// From an empty partition to a hundred million records.
 const RESTORE_BUCKETS: [f64; 10] = [0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0];
-/// In the order of the fields of [`PartitionEvents`].
+/// Labels of [`PARTITION_EVENTS`].
 const EVENTS: [&str; 3] = ["assigned", "revoked", "lost"];
 
 impl Metrics {
@@ -137,12 +134,11 @@ impl Metrics {
         const BY_SERVICE: &[&str] = &["service"];
         let metrics = Self {
             counters: try_array(COUNTERS, |(name, help)| IntCounterVec::new(Opts::new(name, help), BY_SERVICE))?,
-            gauges: try_array(GAUGES, |(name, help)| IntGaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
+            gauges: try_array(GAUGES, |(name, help)| GaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
             lag: IntGaugeVec::new(
                 Opts::new(LAG_RECORDS, "Records between commit point and log end"),
                 &["group", "topic"],
             )?,
-            levels: try_array(LEVELS, |(name, help)| GaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
             partition_events: IntCounterVec::new(
                 Opts::new(PARTITION_EVENTS, "Partitions assigned, revoked or lost"),
                 &["service", "event"],
@@ -152,19 +148,11 @@ impl Metrics {
             })?,
             cpu: CounterVec::new(Opts::new(CPU_SECONDS, "CPU time in seconds"), BY_SERVICE)?,
         };
-        for counter in metrics.counters.iter().chain([&metrics.partition_events]) {
-            registry.register(Box::new(counter.clone()))?;
-        }
-        for gauge in metrics.gauges.iter().chain([&metrics.lag]) {
-            registry.register(Box::new(gauge.clone()))?;
-        }
-        for histogram in &metrics.histograms {
-            registry.register(Box::new(histogram.clone()))?;
-        }
-        for level in &metrics.levels {
-            registry.register(Box::new(level.clone()))?;
-        }
-        registry.register(Box::new(metrics.cpu.clone()))?;
+        let mut all = vec![boxed(&metrics.lag), boxed(&metrics.partition_events), boxed(&metrics.cpu)];
+        all.extend(metrics.counters.iter().map(boxed));
+        all.extend(metrics.gauges.iter().map(boxed));
+        all.extend(metrics.histograms.iter().map(boxed));
+        all.into_iter().try_for_each(|metric| registry.register(metric))?;
         Ok(metrics)
     }
 
@@ -184,6 +172,12 @@ impl Metrics {
         CpuMeter::new(self.cpu.with_label_values(&[service]))
     }
 
+    /// Returns the number of records that a service has completed.
+    #[must_use]
+    pub fn completed(&self, service: &str) -> IntCounter {
+        self.service(service).completed
+    }
+
     #[must_use]
     pub fn lag(&self, group: &str, topic: &str) -> IntGauge {
         self.lag.with_label_values(&[group, topic])
@@ -193,11 +187,9 @@ impl Metrics {
         let by = [service];
         let [records_in, records_out, completed, rejected, late, repeated, commits, commit_failures, restored, freezes] =
             self.counters.each_ref().map(|counter| counter.with_label_values(&by));
-        let [outstanding, budget_records, budget_bytes, paused, open, restoring, due] =
-            self.gauges.each_ref().map(|gauge| gauge.with_label_values(&by));
-        let [commit_age, commit_stalled, still, budget_used, restoring_seconds] =
-            self.levels.each_ref().map(|level| level.with_label_values(&by));
-        let [assigned, revoked, lost] = EVENTS.map(|event| self.partition_events.with_label_values(&[service, event]));
+        let gauges = self.gauges.each_ref().map(|gauge| gauge.with_label_values(&by));
+        let [outstanding, budget_records, budget_bytes, paused, open, restoring, due, ..] = gauges.clone();
+        let [.., commit_age, commit_stalled, still, budget_used, restoring_seconds] = gauges;
         let [append_seconds, perform_seconds, restore_seconds] =
             self.histograms.each_ref().map(|kind| kind.with_label_values(&by));
         ServiceMetrics {
@@ -226,10 +218,14 @@ impl Metrics {
             still,
             budget_used,
             restoring_seconds,
-            partition_events: PartitionEvents { assigned, revoked, lost },
-            cpu: CpuMeter::new(self.cpu.with_label_values(&by)),
+            partition_events: EVENTS.map(|event| self.partition_events.with_label_values(&[service, event])),
+            cpu: self.cpu(service),
         }
     }
+}
+
+fn boxed(metric: &(impl Collector + Clone + 'static)) -> Box<dyn Collector> {
+    Box::new(metric.clone())
 }
 
 fn try_array<A, B, E, const N: usize>(from: [A; N], make: impl Fn(A) -> Result<B, E>) -> Result<[B; N], E> {
@@ -254,13 +250,13 @@ pub(crate) struct ServiceMetrics {
     pub(crate) commit_failures: IntCounter,
     pub(crate) restored: IntCounter,
     pub(crate) freezes: IntCounter,
-    pub(crate) outstanding: IntGauge,
-    pub(crate) budget_records: IntGauge,
-    pub(crate) budget_bytes: IntGauge,
-    pub(crate) paused: IntGauge,
-    pub(crate) open: IntGauge,
-    pub(crate) restoring: IntGauge,
-    pub(crate) due: IntGauge,
+    pub(crate) outstanding: Gauge,
+    pub(crate) budget_records: Gauge,
+    pub(crate) budget_bytes: Gauge,
+    pub(crate) paused: Gauge,
+    pub(crate) open: Gauge,
+    pub(crate) restoring: Gauge,
+    pub(crate) due: Gauge,
     pub(crate) append_seconds: Histogram,
     pub(crate) perform_seconds: Histogram,
     pub(crate) restore_seconds: Histogram,
@@ -269,16 +265,9 @@ pub(crate) struct ServiceMetrics {
     pub(crate) still: Gauge,
     pub(crate) budget_used: Gauge,
     pub(crate) restoring_seconds: Gauge,
-    pub(crate) partition_events: PartitionEvents,
+    /// In the order of [`EVENTS`].
+    pub(crate) partition_events: [IntCounter; 3],
     pub(crate) cpu: CpuMeter,
-}
-
-/// Counters of rebalance events.
-#[derive(Debug, Clone)]
-pub(crate) struct PartitionEvents {
-    pub(crate) assigned: IntCounter,
-    pub(crate) revoked: IntCounter,
-    pub(crate) lost: IntCounter,
 }
 
 #[cfg(test)]
@@ -293,7 +282,7 @@ mod tests {
         metrics.service("frontier").completed.inc();
         metrics.lag("frontier", "crawl.outcomes").set(3);
         let mut names: Vec<String> = registry.gather().iter().map(|family| family.name().to_owned()).collect();
-        let mut expected = [COUNTERS.as_slice(), &GAUGES, &LEVELS].concat();
+        let mut expected = [COUNTERS.as_slice(), &GAUGES].concat();
         expected.extend(HISTOGRAMS.map(|(name, help, _)| (name, help)));
         expected.extend([(LAG_RECORDS, ""), (PARTITION_EVENTS, ""), (CPU_SECONDS, "")]);
         let mut expected: Vec<&str> = expected.into_iter().map(|(name, _)| name).collect();

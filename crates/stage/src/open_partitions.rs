@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::{
     Origin,
-    assignment::TopicSet,
     budget::{Budget, Charges, Limits},
     ledger::Ledger,
 };
@@ -114,7 +113,7 @@ impl OpenPartitions {
 
     /// Stops accepting records of a partition.
     pub(crate) fn stop_taking(&mut self, partition: Partition) {
-        if let Some(slot) = self.slots.get_mut(partition as usize).and_then(Option::as_mut) {
+        if let Some(slot) = slot_mut(&mut self.slots, partition) {
             slot.taking = false;
         }
     }
@@ -122,7 +121,7 @@ impl OpenPartitions {
     /// Records a delivery and charges it.
     pub(crate) fn deliver(&mut self, record: &ConsumerRecord) -> Delivery {
         let topic = self.topic(record.tp.topic);
-        let slot = self.slots.get_mut(record.tp.partition as usize).and_then(Option::as_mut);
+        let slot = slot_mut(&mut self.slots, record.tp.partition);
         let (Some(topic), Some(slot)) = (topic, slot.filter(|slot| slot.taking)) else { return Delivery::NotOpen };
         let tp = &mut slot.tps[topic];
         if !tp.ledger.deliver(record.offset) {
@@ -136,7 +135,7 @@ impl OpenPartitions {
     /// Records the completion of an origin.
     pub(crate) fn complete(&mut self, origin: Origin) -> Completion {
         let topic = self.topic(origin.tp.topic);
-        let slot = self.slots.get_mut(origin.tp.partition as usize).and_then(Option::as_mut);
+        let slot = slot_mut(&mut self.slots, origin.tp.partition);
         let (Some(topic), Some(slot)) = (topic, slot.filter(|slot| slot.epoch == origin.assignment_epoch)) else {
             return Completion::Late;
         };
@@ -159,7 +158,7 @@ impl OpenPartitions {
     /// Releases the charge of an origin that the stage keeps in an index (docs/protocol.md#parked-records).
     pub(crate) fn park(&mut self, origin: Origin) {
         let Some(topic) = self.topic(origin.tp.topic) else { return };
-        let Some(slot) = self.slots.get_mut(origin.tp.partition as usize).and_then(Option::as_mut) else { return };
+        let Some(slot) = slot_mut(&mut self.slots, origin.tp.partition) else { return };
         if slot.epoch == origin.assignment_epoch
             && let Some(bytes) = slot.tps[topic].charges.release(origin.offset)
         {
@@ -171,7 +170,7 @@ impl OpenPartitions {
     pub(crate) fn moved(&mut self) -> Vec<(TopicPartition, Offset)> {
         let mut moved = vec![];
         for partition in self.dirty.drain(..) {
-            let Some(slot) = self.slots.get_mut(partition as usize).and_then(Option::as_mut) else { continue };
+            let Some(slot) = slot_mut(&mut self.slots, partition) else { continue };
             slot.dirty = false;
             moved.extend(slot.tps.iter().filter_map(|tp| {
                 let point = tp.ledger.commit_point();
@@ -193,7 +192,9 @@ impl OpenPartitions {
 
     /// Records an accepted commit. A commit point that moved while it was answered is checked again.
     pub(crate) fn committed(&mut self, at: TopicPartition, offset: Offset) {
-        let Some(tp) = self.place_mut(at) else { return };
+        let Some(topic) = self.topic(at.topic) else { return };
+        let Some(slot) = slot_mut(&mut self.slots, at.partition) else { return };
+        let tp = &mut slot.tps[topic];
         tp.committed = offset;
         if tp.ledger.commit_point() != offset {
             self.not_committed(at);
@@ -202,7 +203,7 @@ impl OpenPartitions {
 
     /// Records a failed commit: the commit point is checked again.
     pub(crate) fn not_committed(&mut self, at: TopicPartition) {
-        if let Some(slot) = self.slots.get_mut(at.partition as usize).and_then(Option::as_mut)
+        if let Some(slot) = slot_mut(&mut self.slots, at.partition)
             && !std::mem::replace(&mut slot.dirty, true)
         {
             self.dirty.push(at.partition);
@@ -210,8 +211,7 @@ impl OpenPartitions {
     }
 
     pub(crate) fn commit_point(&self, at: TopicPartition) -> Option<(TopicPartition, Offset)> {
-        let slot = self.slots.get(at.partition as usize)?.as_ref()?;
-        slot.tps.get(self.topic(at.topic)?).map(|tp| (at, tp.ledger.commit_point()))
+        self.slot(at.partition)?.tps.get(self.topic(at.topic)?).map(|tp| (at, tp.ledger.commit_point()))
     }
 
     /// Returns the number of charged records.
@@ -219,16 +219,9 @@ impl OpenPartitions {
         self.budget.records()
     }
 
-    /// Returns the commit points of some topics of a partition, including those already committed.
-    pub(crate) fn commit_points(&self, partition: Partition, topics: TopicSet) -> Vec<(TopicPartition, Offset)> {
-        let Some(slot) = self.slots.get(partition as usize).and_then(Option::as_ref) else { return vec![] };
-        topics.iter().filter_map(|topic| slot.tps.get(topic)).map(|at| (at.tp, at.ledger.commit_point())).collect()
-    }
-
     /// Returns `true` if no record of `partition` is in flight. Parked records may remain.
     pub(crate) fn is_drained(&self, partition: Partition) -> bool {
-        let slot = self.slots.get(partition as usize).and_then(Option::as_ref);
-        slot.is_none_or(|slot| slot.tps.iter().all(|tp| tp.charges.live() == 0))
+        self.slot(partition).is_none_or(|slot| slot.tps.iter().all(|tp| tp.charges.live() == 0))
     }
 
     /// Closes a partition and releases its charges.
@@ -273,8 +266,11 @@ impl OpenPartitions {
         self.outstanding
     }
 
-    fn place_mut(&mut self, at: TopicPartition) -> Option<&mut TopicPartitionState> {
-        let topic = self.topic(at.topic)?;
-        self.slots.get_mut(at.partition as usize)?.as_mut()?.tps.get_mut(topic)
+    fn slot(&self, partition: Partition) -> Option<&OpenPartition> {
+        self.slots.get(partition as usize)?.as_ref()
     }
+}
+
+fn slot_mut(slots: &mut [Option<OpenPartition>], partition: Partition) -> Option<&mut OpenPartition> {
+    slots.get_mut(partition as usize)?.as_mut()
 }

@@ -83,13 +83,6 @@ mod tests {
         assert!(ledger(start(10, None), [12]).unwrap_err().ends_with("but crawl.frontier was not restored"));
     }
 
-    #[test]
-    fn twenty_million_incomplete_offsets_are_taken_one_by_one_into_two_and_a_half_megabytes() {
-        let opened = ledger(start(0, Some(40_000_000)), 10_000_000..30_000_000).unwrap();
-        assert_eq!((opened.outstanding(), opened.commit_point()), (20_000_000, 10_000_000));
-        assert!(opened.bytes() < 2_600_000, "{} bytes", opened.bytes());
-    }
-
     proptest! {
         #[test]
         fn what_is_named_is_incomplete_and_nothing_else(commit in 0u64..1000, named: std::collections::BTreeSet<u16>, end in 0u64..70_000) {

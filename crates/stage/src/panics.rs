@@ -6,12 +6,10 @@
 use std::{
     any::Any,
     cell::Cell,
+    future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind, set_hook},
-    pin::Pin,
-    task::{Context, Poll},
+    task::Poll,
 };
-
-use pin_project_lite::pin_project;
 
 thread_local! {
     static CATCHING: Cell<u32> = const { Cell::new(0) };
@@ -21,12 +19,10 @@ thread_local! {
 pub type Thrown = Box<dyn Any + Send>;
 
 /// Installs the panic hook of the process, which logs panics, and calls `report` for one that is not caught by
-/// [`catch`] or [`Caught`]: it is a defect that ends the process.
+/// [`catch`] or [`caught`]: it is a defect that ends the process.
 pub fn listen(report: impl Fn() + Send + Sync + 'static) {
     set_hook(Box::new(move |info| {
-        let payload = info.payload();
-        let message = payload.downcast_ref::<&str>().copied().map(str::to_owned);
-        let message = message.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let message = info.payload_as_str().unwrap_or_default();
         let tp = info.location().map(ToString::to_string).unwrap_or_default();
         if are_caught() {
             tracing::error!(tp, message, "a panic; it was caught, and the process continues");
@@ -37,7 +33,7 @@ pub fn listen(report: impl Fn() + Send + Sync + 'static) {
     }));
 }
 
-/// Returns `true` if a panic on this thread would now be caught by [`catch`] or [`Caught`].
+/// Returns `true` if a panic on this thread would now be caught by [`catch`] or [`caught`].
 #[must_use]
 pub fn are_caught() -> bool {
     CATCHING.get() > 0
@@ -54,33 +50,13 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Thrown> {
     result
 }
 
-pin_project! {
-    /// A future whose panics are caught; it must not be polled again after one.
-    #[derive(Debug)]
-    pub struct Caught<F> {
-        #[pin]
-        future: F,
-    }
-}
-
-impl<F> Caught<F> {
-    /// Catches the panics of `future`.
-    pub fn new(future: F) -> Self {
-        Self { future }
-    }
-}
-
-impl<F: Future> Future for Caught<F> {
-    type Output = Result<F::Output, Thrown>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let future = self.project().future;
-        match catch(|| future.poll(context)) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(thrown) => Poll::Ready(Err(thrown)),
-        }
-    }
+/// Catches the panics of `future`, which is not polled again after one.
+pub fn caught<F: Future>(future: F) -> impl Future<Output = Result<F::Output, Thrown>> {
+    let mut future = Box::pin(future);
+    poll_fn(move |context| match catch(|| future.as_mut().poll(context)) {
+        Ok(polled) => polled.map(Ok),
+        Err(thrown) => Poll::Ready(Err(thrown)),
+    })
 }
 
 #[cfg(test)]
@@ -93,7 +69,7 @@ mod tests {
         assert_eq!(catch(|| (are_caught(), catch(are_caught).unwrap(), are_caught())).unwrap(), (true, true, true));
         assert!(catch(|| -> u8 { std::panic::resume_unwind(Box::new("thrown")) }).is_err());
         assert!(!are_caught());
-        let caught = Caught::new(async {
+        let caught = caught(async {
             tokio::task::yield_now().await;
             assert!(are_caught());
             std::panic::resume_unwind(Box::new("thrown"))

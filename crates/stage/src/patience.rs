@@ -1,4 +1,5 @@
-//! Time without progress, in which a suspension of the process counts as [`LONGEST_STEP`]. Pure.
+//! Time without progress, in which a suspension of the process counts as [`LONGEST_STEP`]: of a restore, a tail, or work
+//! that is due (docs/protocol.md#parked-records and due-work). Pure.
 
 use std::time::Duration;
 
@@ -24,11 +25,11 @@ impl Patience {
         *self = Self::new(now);
     }
 
-    /// Returns `true` if the time without progress exceeds `limit`; to be called every few seconds.
-    pub(crate) fn exceeds(&mut self, limit: Duration, now: Instant) -> bool {
+    /// Returns the time without progress; to be called every few seconds.
+    pub(crate) fn waited(&mut self, now: Instant) -> Duration {
         self.waited += now.duration_since(self.checked_at).min(LONGEST_STEP);
         self.checked_at = now;
-        self.waited > limit
+        self.waited
     }
 }
 
@@ -38,16 +39,12 @@ mod tests {
 
     #[test]
     fn a_suspension_is_not_time_without_progress() {
-        let limit = Duration::from_secs(60);
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut patience = Patience::new(begun);
-        assert!(!patience.exceeds(limit, at(5)));
-        assert!(!patience.exceeds(limit, at(3600)), "a suspension of an hour counts as ten seconds");
-        assert!(!(3601..=3645).any(|second| patience.exceeds(limit, at(second))));
-        assert!(patience.exceeds(limit, at(3646)));
-        patience.moved(at(3646));
-        assert!(!(3647..=3706).any(|second| patience.exceeds(limit, at(second))));
-        assert!(patience.exceeds(limit, at(3707)));
+        let mut waited = |second| patience.waited(at(second)).as_secs();
+        assert_eq!([5, 3600, 3605].map(&mut waited), [5, 15, 20], "a suspension of an hour counts as ten seconds");
+        patience.moved(at(3606));
+        assert_eq!(patience.waited(at(3610)), Duration::from_secs(4));
     }
 }

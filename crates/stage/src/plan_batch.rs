@@ -50,12 +50,6 @@ pub(crate) struct Effects<E> {
     pub(crate) metrics: ServiceMetrics,
 }
 
-impl<E> Clone for Effects<E> {
-    fn clone(&self) -> Self {
-        Self { log: self.log.clone(), perform: self.perform.clone(), metrics: self.metrics.clone() }
-    }
-}
-
 /// The plans of one loop iteration.
 pub(crate) struct PlanBatch<E> {
     number: u64,
@@ -82,7 +76,10 @@ impl<E: Send + 'static> PlanBatch<E> {
     }
 
     /// Executes the next step of every plan.
-    pub(crate) fn run_round(mut self, effects: Effects<E>) -> BoxFuture<'static, Result<RoundResult<E>, StageError>> {
+    pub(crate) fn run_round(
+        mut self,
+        effects: Arc<Effects<E>>,
+    ) -> BoxFuture<'static, Result<RoundResult<E>, StageError>> {
         let (mut records, mut work): (Vec<Record>, Vec<E>) = (vec![], vec![]);
         // Index of each producing plan and its number of records, in the order of the records.
         let mut shares: Vec<(usize, usize)> = vec![];

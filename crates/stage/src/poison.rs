@@ -25,12 +25,8 @@ pub(crate) struct PoisonRecords {
 impl PoisonRecords {
     /// Takes the poison records from the commit metadata of a partition.
     pub(crate) fn learn(&mut self, partition: Partition, metadata: &CommitMetadata) {
-        let crashers = metadata.crashers.iter();
-        let condemned: Vec<Crasher> = crashers.filter(|crasher| crasher.is_condemned()).cloned().collect();
-        self.known.remove(&partition);
-        if !condemned.is_empty() {
-            self.known.insert(partition, condemned);
-        }
+        let condemned = metadata.crashers.iter().filter(|crasher| crasher.is_condemned());
+        self.known.insert(partition, condemned.cloned().collect());
     }
 
     /// Returns the poison records that are recorded under a partition.
@@ -115,13 +111,5 @@ mod tests {
         assert_eq!((poison.of(1), poison.of(2)), (metadata(3).crashers, vec![]));
         poison.learn(1, &CommitMetadata::default());
         assert!(passes(&mut poison));
-    }
-
-    #[test]
-    fn no_record_is_in_a_call_after_it_has_ended() {
-        let mut poison = PoisonRecords::default();
-        poison.enter_restore(1, &record(2, 5));
-        poison.leave();
-        assert_eq!(poison.take_call(), None);
     }
 }

@@ -8,13 +8,12 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     Origin, Trials,
     commit_metadata::{CommitMetadata, Suspect},
-    quarantined::{Candidate, Quarantined},
-    trials::{Activity, Permit, Trial, Work},
+    quarantined::Quarantined,
+    trials::{Permit, Trial, Work},
 };
 
 /// Next step of the loop for the quarantine.
@@ -36,7 +35,8 @@ pub(crate) struct Quarantine {
     /// Number of records of a topic-partition that are delivered one at a time.
     records: usize,
     tps: BTreeMap<TopicPartition, Quarantined>,
-    trial: Trial,
+    /// Membership of the stage among those of the process that try records.
+    pub(crate) trial: Trial,
     /// Topic-partition of the last record delivered.
     fed: Option<TopicPartition>,
 }
@@ -59,7 +59,7 @@ impl Quarantine {
         match self.tps.get_mut(&record.tp) {
             None => Some(record),
             Some(quarantined) => {
-                quarantined.keep(record);
+                quarantined.waiting.push_back(record);
                 None
             }
         }
@@ -79,7 +79,8 @@ impl Quarantine {
         if let Some(tp) = self.tps.iter().find(|(_, quarantined)| quarantined.is_over(now)).map(|(&tp, _)| tp) {
             self.trial.end();
             if self.trial.enter(Work::Records) {
-                return Next::End(tp, self.tps.remove(&tp).map(Quarantined::into_waiting).unwrap_or_default());
+                let waiting = self.tps.remove(&tp).map(|quarantined| quarantined.waiting.into());
+                return Next::End(tp, waiting.unwrap_or_default());
             }
         }
         let Some(tp) = self.next_due(now, is_draining) else {
@@ -88,12 +89,7 @@ impl Quarantine {
         };
         let Some(permit) = self.trial.begin(now) else { return Next::Wait };
         self.fed = Some(tp);
-        match self.tps.get_mut(&tp).map_or(Candidate::None, |next| next.candidate(permit == Permit::Counts)) {
-            Candidate::None => Next::Wait,
-            Candidate::Claim(claim) => Next::Claim(claim),
-            Candidate::Condemned(record, reason) => Next::Reject(record, reason),
-            Candidate::Unmarked(offset) => Next::Mark(tp, offset, permit),
-        }
+        self.tps.get_mut(&tp).map_or(Next::Wait, |quarantined| quarantined.next(tp, permit))
     }
 
     fn next_due(&self, now: Instant, is_draining: impl Fn(Partition) -> bool) -> Option<TopicPartition> {
@@ -114,21 +110,16 @@ impl Quarantine {
         self.tps.get_mut(&tp).map(Quarantined::unmark);
     }
 
-    /// Withdraws all marks, and returns their topic-partitions.
-    pub(crate) fn unmark_all(&mut self) -> Vec<TopicPartition> {
-        self.tps.iter_mut().filter_map(|(&tp, quarantined)| quarantined.unmark().then_some(tp)).collect()
-    }
-
-    /// Withdraws the marks of records that the stage does not have, and returns their topic-partitions.
-    pub(crate) fn unmark_waiting(&mut self) -> Vec<TopicPartition> {
-        let waiting = self.tps.iter_mut().filter(|(_, quarantined)| !quarantined.is_given());
-        waiting.filter_map(|(&tp, quarantined)| quarantined.unmark().then_some(tp)).collect()
+    /// Withdraws the marks for which `is_withdrawn` holds, and returns their topic-partitions.
+    pub(crate) fn unmark_if(&mut self, is_withdrawn: fn(&Quarantined) -> bool) -> Vec<TopicPartition> {
+        let withdrawn = self.tps.iter_mut().filter(|(_, quarantined)| is_withdrawn(quarantined));
+        withdrawn.filter_map(|(&tp, quarantined)| quarantined.unmark().then_some(tp)).collect()
     }
 
     /// Notes that the stage has a record from quarantine.
     pub(crate) fn give(&mut self, origin: Origin) {
         if let Some(quarantined) = self.tps.get_mut(&origin.tp) {
-            quarantined.give(origin);
+            quarantined.given = Some(origin);
         }
     }
 
@@ -174,26 +165,6 @@ impl Quarantine {
             None => metadata,
             Some(quarantined) => quarantined.annotate(metadata),
         }
-    }
-
-    /// Returns `true` if the stage may start this work now: no trial is wanted or running in the process.
-    pub(crate) fn lets_enter(&self, work: Work) -> bool {
-        self.trial.enter(work)
-    }
-
-    /// Notes that the stage has requested a refresh of its tails.
-    pub(crate) fn needs_tails(&mut self) {
-        self.trial.needs_tails();
-    }
-
-    /// Reports the activity of the stage to the others of the process, and whether work is held back.
-    pub(crate) fn settle(&mut self, activity: Activity, waits: bool) {
-        self.trial.settle(activity, waits);
-    }
-
-    /// Returns the token that is cancelled by a panic outside of the loop.
-    pub(crate) fn panicked(&self) -> CancellationToken {
-        self.trial.panicked()
     }
 }
 

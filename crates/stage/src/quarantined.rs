@@ -2,13 +2,15 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use orbweaver_log::{ConsumerRecord, Offset};
+use orbweaver_log::{ConsumerRecord, Offset, TopicPartition};
 use tokio::time::Instant;
 
 use crate::{
     Origin,
     claim::is_claim,
     commit_metadata::{CommitMetadata, Suspect},
+    quarantine::Next,
+    trials::Permit,
 };
 
 /// Time without a record after which a topic-partition counts as caught up; the others are paused meanwhile.
@@ -19,31 +21,18 @@ pub(crate) struct Quarantined {
     /// Number of records that are still to be delivered one at a time.
     left: usize,
     /// Records of one poll that the stage has not received yet: the topic-partition is paused afterwards.
-    waiting: VecDeque<ConsumerRecord>,
+    pub(crate) waiting: VecDeque<ConsumerRecord>,
     /// The record that is committed as `trying`.
     trying: Option<Offset>,
     /// Whether nothing else is in flight in the process during this trial.
     counts: bool,
     /// Origin of the record, once the stage has it.
-    given: Option<Origin>,
+    pub(crate) given: Option<Origin>,
     /// Record that was in flight alone when the previous process ended.
     suspect: Option<Suspect>,
     since: Instant,
     /// Time at which the last of its records completed or was parked, or of its opening.
     left_at: Instant,
-}
-
-/// The next record of a topic-partition in quarantine.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Candidate {
-    /// There is none.
-    None,
-    /// A claim, which completes at once.
-    Claim(ConsumerRecord),
-    /// A poison record, with the reason of its rejection.
-    Condemned(ConsumerRecord, String),
-    /// A record that is tried once this offset is committed as `trying`.
-    Unmarked(Offset),
 }
 
 impl Quarantined {
@@ -52,29 +41,19 @@ impl Quarantined {
         Self { left, waiting, trying: None, counts: false, given: None, suspect, since: now, left_at: now }
     }
 
-    pub(crate) fn keep(&mut self, record: ConsumerRecord) {
-        self.waiting.push_back(record);
-    }
-
-    /// Returns the records that wait.
-    pub(crate) fn into_waiting(self) -> Vec<ConsumerRecord> {
-        self.waiting.into()
-    }
-
-    /// Takes the next record; one that is to be tried stays until [`Self::give`], and its end counts against it if
-    /// `counts` is set.
-    pub(crate) fn candidate(&mut self, counts: bool) -> Candidate {
-        let Some(first) = self.waiting.front() else { return Candidate::None };
+    /// Takes the next record of this topic-partition, `tp`; one that is to be tried stays until it is given.
+    pub(crate) fn next(&mut self, tp: TopicPartition, permit: Permit) -> Next {
+        let Some(first) = self.waiting.front() else { return Next::Wait };
         let (offset, is_claim) = (first.offset, is_claim(first));
         let condemned = self.suspected(Some(offset)).and_then(Suspect::condemned);
         if !is_claim && condemned.is_none() {
-            (self.trying, self.counts) = (Some(offset), counts);
-            return Candidate::Unmarked(offset);
+            (self.trying, self.counts) = (Some(offset), permit == Permit::Counts);
+            return Next::Mark(tp, offset, permit);
         }
         match (self.waiting.pop_front(), condemned) {
-            (None, _) => Candidate::None,
-            (Some(record), Some(reason)) if !is_claim => Candidate::Condemned(record, reason),
-            (Some(record), _) => Candidate::Claim(record),
+            (None, _) => Next::Wait,
+            (Some(record), Some(reason)) if !is_claim => Next::Reject(record, reason),
+            (Some(record), _) => Next::Claim(record),
         }
     }
 
@@ -88,11 +67,6 @@ impl Quarantined {
         self.trying.take().is_some()
     }
 
-    /// Notes that the stage has the record.
-    pub(crate) fn give(&mut self, origin: Origin) {
-        self.given = Some(origin);
-    }
-
     /// Handles a record that completed or was parked.
     pub(crate) fn done(&mut self, origin: Origin, now: Instant) {
         if self.given != Some(origin) {
@@ -102,11 +76,6 @@ impl Quarantined {
         self.suspect = self.suspect.filter(|suspect| suspect.offset != origin.offset);
         self.left = self.left.saturating_sub(1);
         self.left_at = now;
-    }
-
-    /// Returns `true` if the stage has the record.
-    pub(crate) fn is_given(&self) -> bool {
-        self.given.is_some()
     }
 
     /// Returns `true` if a record is marked or in flight.
@@ -149,8 +118,7 @@ impl Quarantined {
                 (Some(self.suspected(self.trying).unwrap_or(new)), self.counts)
             }
         };
-        let Some(Suspect { offset, unexplained_ends, crashes }) = suspect else { return metadata };
-        CommitMetadata { trying: Some(offset), unexplained_ends, crashes, untried: !counts, ..metadata }
+        CommitMetadata { suspect, untried: suspect.is_some() && !counts, ..metadata }
     }
 
     /// Returns the suspect if it is the record at `offset`.

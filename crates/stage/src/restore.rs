@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, Partition, TopicPartition};
+use orbweaver_log::{Bounds, ConsumerRecord, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::{
     sync::{Semaphore, mpsc::Sender, oneshot},
@@ -13,10 +13,11 @@ use tokio::{
 };
 
 use crate::{
-    Clock, IndexCheckpoint, RestoreFrom, RestoreSpec, StageError,
+    IndexCheckpoint, RestoreFrom, RestoreSpec, StageError, StartFrom,
     claim::{claim, is_claim},
-    commit_metadata::{CommitMetadata, Crasher, Start, Suspect, is_condemned},
-    panics::Caught,
+    commit_metadata::{CommitMetadata, Crasher, Start, is_condemned},
+    loop_context::LoopContext,
+    panics::caught,
     patience::Patience,
 };
 
@@ -77,37 +78,21 @@ impl StartPoint {
     /// Returns the metadata that counts `start`: the suspect's last end has been counted, and the next trial has not
     /// started.
     pub(crate) fn metadata_of(&self, start: Start) -> CommitMetadata {
-        let (trying, unexplained_ends, crashes) = match start.suspect {
-            Some(Suspect { offset, unexplained_ends, crashes }) => (Some(offset), unexplained_ends, crashes),
-            None => (None, 0, 0),
-        };
-        let (untried, stage) = (trying.is_some(), self.metadata.stage.clone());
-        CommitMetadata {
-            starts: start.starts,
-            trying,
-            unexplained_ends,
-            crashes,
-            untried,
-            stage,
-            ..CommitMetadata::default()
-        }
+        let Start { starts, suspect, .. } = start;
+        CommitMetadata { starts, suspect, untried: suspect.is_some(), ..CommitMetadata::default() }
     }
 }
 
 /// A partition that is being opened.
 pub(crate) struct PartitionRestore {
-    pub(crate) log: Arc<dyn Log>,
-    pub(crate) service: &'static str,
-    pub(crate) group: Arc<str>,
+    pub(crate) context: Arc<LoopContext>,
     pub(crate) partition: Partition,
     pub(crate) epoch: u32,
-    pub(crate) topics: &'static [Topic],
+    /// Starts of delivery, in the order of the topics.
+    pub(crate) starts: Vec<StartFrom>,
     pub(crate) claims: &'static [Topic],
     pub(crate) tails: &'static [Topic],
     pub(crate) restores: Vec<RestoreSpec>,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// Maximum time without a record while some are missing, after which a replay fails.
-    pub(crate) patience: Duration,
     /// Poison records known to the loop.
     pub(crate) crashers: Vec<Crasher>,
 }
@@ -117,16 +102,17 @@ impl PartitionRestore {
     pub(crate) async fn run(mut self, at_once: Arc<Semaphore>, to: Sender<RestoreMessage>) {
         // The semaphore is never closed; a failure would only remove the limit.
         let _permit = at_once.acquire().await;
-        let opened = Caught::new(self.open(&to)).await;
-        let opened = opened.unwrap_or_else(|thrown| Err(StageError::panicked(self.service, &thrown)));
+        let opened = caught(self.open(&to)).await;
+        let opened = opened.unwrap_or_else(|thrown| Err(StageError::panicked(self.context.service, &thrown)));
         let progress = opened.map(RestoreEvent::Ready);
         let _ = to.send(RestoreMessage { partition: self.partition, epoch: self.epoch, progress }).await;
     }
 
     async fn open(&mut self, to: &Sender<RestoreMessage>) -> Result<RestoreResult, StageError> {
         // Claims come first: the restore covers everything that the logs contain before them, from any writer.
-        let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.clock.now())).collect();
-        let claims = if self.claims.is_empty() { vec![] } else { self.log.append(records).await? };
+        let LoopContext { log, service, clock, .. } = &*self.context;
+        let records = self.claims.iter().map(|&topic| claim(self.at(topic), *service, clock.now())).collect();
+        let claims = if self.claims.is_empty() { vec![] } else { log.append(records).await? };
         self.refresh(to).await;
         let mut starts = self.commit_points().await?;
         self.crashers.extend(starts.first().into_iter().flat_map(|first| first.metadata.crashers.clone()));
@@ -134,7 +120,7 @@ impl PartitionRestore {
         for spec in &self.restores {
             let tp = self.at(spec.topic);
             let claimed = self.claims.iter().position(|&topic| topic == spec.topic);
-            let bounds = self.log.bounds(tp).await?;
+            let bounds = self.context.log.bounds(tp).await?;
             let commit = starts.iter().find(|start| start.tp == tp).map(|start| start.commit);
             let read_from = never_below(spec.from, commit, bounds);
             if let Some(first) = starts.first_mut() {
@@ -180,21 +166,26 @@ impl PartitionRestore {
         }
     }
 
-    /// Reads the commit points. Without a commit a stage starts at offset 0; it halts if that offset, or the committed
-    /// one, is no longer in the log (docs/protocol.md#offsets).
+    /// Reads the commit points, or takes the stage's own starts. Without a commit a stage starts at offset 0; it halts if
+    /// that offset, or the committed one, is no longer in the log (docs/protocol.md#offsets).
     async fn commit_points(&self) -> Result<Vec<StartPoint>, StageError> {
-        let tps: Vec<TopicPartition> = self.topics.iter().map(|&topic| self.at(topic)).collect();
+        let tps: Vec<TopicPartition> = self.context.topics.iter().map(|&topic| self.at(topic)).collect();
         // Log starts that were read before the commits. A log start read after them proves nothing: a successor of this
         // process may have committed in between, and retention deleted the records below.
         let mut known_starts = vec![0; tps.len()];
         loop {
-            let commits = self.log.committed(&self.group, &tps).await?;
-            let bounds = self.log.all_bounds(&tps).await?;
+            let commits = self.context.log.committed(&self.context.group, &tps).await?;
+            let bounds = self.context.log.all_bounds(&tps).await?;
             let mut starts = Vec::with_capacity(tps.len());
-            for ((&tp, commit), (bounds, &start)) in tps.iter().zip(commits).zip(bounds.iter().zip(&known_starts)) {
-                let committed = commit.as_ref().map(|commit| commit.offset);
-                if let Some(reason) = misplaced(tp, &self.group, committed, Bounds { start, ..*bounds }) {
-                    return Err(self.halt(reason));
+            for (index, (commit, bounds)) in commits.into_iter().zip(&bounds).enumerate() {
+                let (tp, start) = (tps[index], known_starts[index]);
+                let committed = match self.starts[index] {
+                    StartFrom::CommitPoint => commit.as_ref().map(|commit| commit.offset),
+                    StartFrom::Offset(offset) => Some(offset),
+                    StartFrom::LogStart => Some(bounds.start),
+                };
+                if let Some(reason) = misplaced(tp, &self.context.group, committed, Bounds { start, ..*bounds }) {
+                    return Err(self.context.halted(reason));
                 }
                 let metadata =
                     commit.map_or_else(CommitMetadata::default, |commit| CommitMetadata::read(&commit.metadata));
@@ -220,7 +211,7 @@ impl PartitionRestore {
             RestoreFrom::CommitPoint => match commit {
                 Some(commit) => Ok(commit),
                 None => {
-                    let commits = self.log.committed(&self.group, &[tp]).await?;
+                    let commits = self.context.log.committed(&self.context.group, &[tp]).await?;
                     Ok(commits.into_iter().flatten().next().map_or(bounds.start, |commit| commit.offset))
                 }
             },
@@ -228,11 +219,11 @@ impl PartitionRestore {
             RestoreFrom::Offset(offset) if (bounds.start..=bounds.end).contains(&offset) => Ok(offset),
             RestoreFrom::Offset(offset) => {
                 let Bounds { start, end } = bounds;
-                Err(self.halt(format!("{tp}: the index is at {offset}, but the log holds {start} to {end}")))
+                Err(self.context.halted(format!("{tp}: the index is at {offset}, but the log holds {start} to {end}")))
             }
             RestoreFrom::LookBack(back) => {
                 let back = Millis::try_from(back.as_millis()).unwrap_or(Millis::MAX);
-                Ok(self.log.offset_at(tp, self.clock.now().saturating_sub(back)).await?)
+                Ok(self.context.log.offset_at(tp, self.context.clock.now().saturating_sub(back)).await?)
             }
         }
     }
@@ -255,14 +246,14 @@ impl PartitionRestore {
         if from >= end {
             return Ok(());
         }
-        let mut reader = self.log.reader(tp, from).await?;
+        let mut reader = self.context.log.reader(tp, from).await?;
         let mut patience = Patience::new(Instant::now());
         while reader.position() < end {
             let mut records = reader.read(READ_WAIT).await?;
             if records.is_empty() {
-                if patience.exceeds(self.patience, Instant::now()) {
-                    let (position, seconds) = (reader.position(), self.patience.as_secs());
-                    return Err(self.halt(format!(
+                if patience.waited(Instant::now()) > self.context.config.restore_patience {
+                    let (position, seconds) = (reader.position(), self.context.config.restore_patience.as_secs());
+                    return Err(self.context.halted(format!(
                         "{tp}: no record could be restored between {position} and {end} for {seconds} s"
                     )));
                 }
@@ -296,11 +287,11 @@ impl PartitionRestore {
     ) -> Result<Option<String>, StageError> {
         let RestoreFrom::FromCheckpoint { position, within } = from else { return Ok(None) };
         let reason = out_of_reach(position, commit, bounds)
-            .or_else(|| within.and_then(|within| too_old(position, self.clock.now(), within)));
+            .or_else(|| within.and_then(|within| too_old(position, self.context.clock.now(), within)));
         if reason.is_some() {
             return Ok(reason);
         }
-        let mut reader = self.log.reader(tp, position.offset).await?;
+        let mut reader = self.context.log.reader(tp, position.offset).await?;
         let mut patience = Patience::new(Instant::now());
         loop {
             let records = reader.read(READ_WAIT).await?;
@@ -311,15 +302,12 @@ impl PartitionRestore {
             if reader.position() > position.offset {
                 return Ok(Some(format!("the log holds no record at {} any more", position.offset)));
             }
-            if patience.exceeds(self.patience, Instant::now()) {
-                let (offset, seconds) = (position.offset, self.patience.as_secs());
-                return Err(self.halt(format!("{tp}: the record at {offset} could not be read for {seconds} s")));
+            if patience.waited(Instant::now()) > self.context.config.restore_patience {
+                let (offset, seconds) = (position.offset, self.context.config.restore_patience.as_secs());
+                let reason = format!("{tp}: the record at {offset} could not be read for {seconds} s");
+                return Err(self.context.halted(reason));
             }
         }
-    }
-
-    fn halt(&self, reason: String) -> StageError {
-        StageError::Halted { service: self.service, reason }
     }
 }
 

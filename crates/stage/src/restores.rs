@@ -13,10 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{
-    CpuMeter,
-    restore::{PartitionRestore, RestoreMessage},
-};
+use crate::restore::{PartitionRestore, RestoreMessage};
 
 /// Capacity of the channel for messages of running restores: openings and restored batches.
 const MESSAGES_WAITING: usize = 8;
@@ -39,8 +36,8 @@ impl Restores {
         Self { running, deferred, permits: Arc::new(Semaphore::new(at_once)), to, from }
     }
 
-    pub(crate) fn start(&mut self, restore: PartitionRestore, cpu: &CpuMeter) {
-        let partition = restore.partition;
+    pub(crate) fn start(&mut self, restore: PartitionRestore) {
+        let (partition, cpu) = (restore.partition, restore.context.metrics.cpu.clone());
         let task = tokio::spawn(cpu.wrap(restore.run(self.permits.clone(), self.to.clone())));
         self.running.insert(partition, (task, Instant::now()));
     }
@@ -110,38 +107,23 @@ mod tests {
 
     use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
     use orbweaver_messages::topic;
-    use prometheus::Counter;
 
     use super::*;
-    use crate::{ScriptedClock, restore::RestoreEvent};
+    use crate::{StartFrom, loop_context::LoopContext};
 
     fn start(restores: &mut Restores, partition: Partition, epoch: u32) {
-        let restore = PartitionRestore {
-            log: Arc::new(MemoryLog::new(&[TopicSpec::new(topic::SEEDS, 4, Cleanup::Delete)])),
-            service: "tested",
-            group: "tested".into(),
+        let log = MemoryLog::new(&[TopicSpec::new(topic::SEEDS, 4, Cleanup::Delete)]);
+        let context = Arc::new(LoopContext::tested(Arc::new(log), &[topic::SEEDS]));
+        restores.start(PartitionRestore {
+            context,
             partition,
             epoch,
-            topics: &[topic::SEEDS],
+            starts: vec![StartFrom::CommitPoint],
             claims: &[],
             tails: &[],
             restores: vec![],
-            clock: Arc::new(ScriptedClock::default()),
-            patience: Duration::from_secs(60),
             crashers: vec![],
-        };
-        restores.start(restore, &CpuMeter::new(Counter::new("cpu_seconds_total", "CPU").unwrap()));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_restore_reports_its_end_and_counts_as_running_until_its_partition_is_open() {
-        let mut restores = Restores::new(1);
-        start(&mut restores, 3, 7);
-        let message = restores.next().await.unwrap();
-        assert_eq!((message.partition, message.epoch), (3, 7));
-        assert!(matches!(message.progress, Ok(RestoreEvent::Ready(_))));
-        assert!(!restores.is_empty() && restores.oldest().is_some());
-        assert!(restores.finish(3).is_some() && restores.is_empty());
+        });
     }
 
     #[tokio::test(start_paused = true)]

@@ -275,14 +275,14 @@ impl Sweep<'_> {
 
     /// Returns the offset below which a partition exceeds its age or size limit.
     async fn beyond(&self, tp: TopicPartition, bounds: Bounds, known: &mut Known) -> Result<Option<Offset>, LogError> {
-        let bound = share(self.expiring.bound, self.log.partitions(tp.topic)?);
+        let (bound, partitions) = (self.expiring.bound, u64::from(self.log.partitions(tp.topic)?.max(1)));
         let too_old = match bound.age {
             Some(age) => Some(self.log.offset_at(tp, before(self.now(), age)).await?.min(bounds.end)),
             None => None,
         };
         let too_much = match bound.bytes {
             Some(bytes) if bounds.start < bounds.end => {
-                let records = bytes / self.record_bytes(tp, bounds, known).await?.max(1);
+                let records = bytes / partitions / self.record_bytes(tp, bounds, known).await?.max(1);
                 Some(bounds.end.saturating_sub(records))
             }
             _ => None,
@@ -332,10 +332,6 @@ fn millis(time: Duration) -> Millis {
 
 fn before(now: Millis, back: Duration) -> Millis {
     now.saturating_sub(millis(back))
-}
-
-fn share(bound: Bound, partitions: Partition) -> Bound {
-    Bound { bytes: bound.bytes.map(|bytes| bytes / u64::from(partitions.max(1))), ..bound }
 }
 
 /// Returns the offset below which all groups are done. `None` without groups, or while one has not committed or its

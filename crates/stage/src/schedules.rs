@@ -2,16 +2,20 @@
 //! before all lower ones are complete, every record completes exactly once per assignment, and the budget returns to
 //! zero.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Topic, topic};
 use proptest::prelude::*;
+use tokio::time::Instant;
 
 use crate::{
     Limits, Origin,
-    assignment::{Assignment, PartitionAction, TopicSet},
+    assignment::{Assignment, Change, Drain, PartitionAction},
     ledger::Ledger,
     open_partitions::{Completion, Delivery, OpenPartitions, TopicPartitionState},
 };
@@ -21,9 +25,7 @@ const PARTITIONS: Partition = 3;
 
 #[derive(Debug, Clone)]
 enum Event {
-    Assign(Partition, usize),
-    Revoke(Partition, usize),
-    Lose(Partition, usize),
+    Change(Change, Partition, usize),
     Restored(Partition),
     /// Number of records of one topic-partition, and the offsets skipped before each new one.
     Poll(Partition, usize, u8, u8),
@@ -37,10 +39,9 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     let partition = || 0..PARTITIONS;
     let topic = || 0..TOPICS.len();
+    let change = prop_oneof![3 => Just(Change::Assigned), 1 => Just(Change::Revoked), 1 => Just(Change::Lost)];
     prop_oneof![
-        3 => (partition(), topic()).prop_map(|(partition, topic)| Event::Assign(partition, topic)),
-        1 => (partition(), topic()).prop_map(|(partition, topic)| Event::Revoke(partition, topic)),
-        1 => (partition(), topic()).prop_map(|(partition, topic)| Event::Lose(partition, topic)),
+        5 => (change, partition(), topic()).prop_map(|(change, p, t)| Event::Change(change, p, t)),
         4 => partition().prop_map(Event::Restored),
         8 => (partition(), topic(), 1u8..20, 0u8..5).prop_map(|(p, t, count, gap)| Event::Poll(p, t, count, gap)),
         16 => any::<prop::sample::Index>().prop_map(Event::Complete),
@@ -53,6 +54,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// The environment of the pure parts: contents of the log, and the true state.
 struct World {
     assignment: Assignment,
+    now: Instant,
     served: OpenPartitions,
     restoring: BTreeMap<Partition, u32>,
     /// Commits of the group, which outlive assignments.
@@ -69,8 +71,9 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            assignment: Assignment::new(TOPICS.len()),
-            served: OpenPartitions::new(TOPICS, Limits { records: 50, bytes: 10_000, low_water_percent: 50 }),
+            assignment: Assignment::new(TOPICS),
+            now: Instant::now(),
+            served: OpenPartitions::new(TOPICS, Limits { records: 50, bytes: 10_000 }),
             restoring: BTreeMap::new(),
             commits: BTreeMap::new(),
             held: BTreeSet::new(),
@@ -83,19 +86,16 @@ impl World {
 
     fn happens(&mut self, event: &Event) -> Result<(), TestCaseError> {
         match *event {
-            Event::Assign(partition, topic) => {
-                self.held.insert(at(partition, topic));
-                let verdicts = self.assignment.assigned(partition, topic);
-                self.apply_actions(verdicts)
-            }
-            Event::Revoke(partition, topic) => {
-                let verdicts = self.assignment.revoked(partition, topic);
-                self.apply_actions(verdicts)
-            }
-            Event::Lose(partition, topic) => {
-                self.held.remove(&at(partition, topic));
-                let verdicts = self.assignment.lost(partition, topic);
-                self.apply_actions(verdicts)
+            Event::Change(change, partition, topic) => {
+                let tp = at(partition, topic);
+                match change {
+                    Change::Assigned => drop(self.held.insert(tp)),
+                    Change::Lost => drop(self.held.remove(&tp)),
+                    Change::Revoked => {}
+                }
+                let deadline = self.now + Duration::from_secs(5);
+                let actions = self.assignment.change(change, &[tp], Drain { deadline, barrier: 0 });
+                self.apply_actions(actions)
             }
             Event::Restored(partition) => {
                 let Some(epoch) = self.restoring.remove(&partition) else { return Ok(()) };
@@ -112,15 +112,7 @@ impl World {
             Event::Poll(partition, topic, count, gap) => self.poll(at(partition, topic), count, gap),
             Event::Complete(index) => {
                 let Some(&origin) = self.pick(index) else { return Ok(()) };
-                match self.served.complete(origin) {
-                    Completion::Completed => {
-                        prop_assert!(self.completed.insert(origin), "completed twice under one assignment");
-                        self.records.get_mut(&origin.tp).unwrap().insert(origin.offset, true);
-                    }
-                    Completion::Twice => prop_assert!(self.completed.contains(&origin)),
-                    Completion::Late => {}
-                }
-                Ok(())
+                self.complete(origin)
             }
             Event::Park(index) => {
                 if let Some(&origin) = self.pick(index) {
@@ -133,10 +125,29 @@ impl World {
                 self.commit(moved)
             }
             Event::Drained(partition) => {
-                let verdicts = self.assignment.drained(partition);
-                self.apply_actions(verdicts)
+                let (actions, _) = self.assignment.drained(self.now, |quiet, _| quiet == partition);
+                self.apply_actions(actions)
             }
         }
+    }
+
+    fn complete(&mut self, origin: Origin) -> Result<(), TestCaseError> {
+        match self.served.complete(origin) {
+            Completion::Completed => {
+                prop_assert!(self.completed.insert(origin), "completed twice under one assignment");
+                self.records.get_mut(&origin.tp).unwrap().insert(origin.offset, true);
+            }
+            Completion::Twice => prop_assert!(self.completed.contains(&origin)),
+            Completion::Late => {}
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing is charged or outstanding.
+    fn is_free(&mut self) -> Result<(), TestCaseError> {
+        prop_assert_eq!((self.served.budget().records(), self.served.budget().bytes()), (0, 0));
+        prop_assert_eq!(self.served.outstanding(), 0);
+        Ok(())
     }
 
     fn pick(&self, index: prop::sample::Index) -> Option<&Origin> {
@@ -172,9 +183,9 @@ impl World {
         Ok(())
     }
 
-    fn apply_actions(&mut self, verdicts: Vec<PartitionAction>) -> Result<(), TestCaseError> {
-        for verdict in verdicts {
-            match verdict {
+    fn apply_actions(&mut self, actions: Vec<PartitionAction>) -> Result<(), TestCaseError> {
+        for action in actions {
+            match action {
                 PartitionAction::Begin { partition, epoch } => {
                     for topic in 0..TOPICS.len() {
                         prop_assert!(self.held.contains(&at(partition, topic)), "both or neither");
@@ -184,17 +195,13 @@ impl World {
                 PartitionAction::Cancel { partition } => prop_assert!(self.restoring.remove(&partition).is_some()),
                 PartitionAction::Drain { partition } => self.served.stop_taking(partition),
                 PartitionAction::Close { partition, commit } => {
-                    let points = self.served.commit_points(partition, commit);
-                    self.commit(points)?;
+                    self.commit(commit.into_iter().filter_map(|tp| self.served.commit_point(tp)).collect())?;
                     self.served.close(partition);
                     self.position.retain(|tp, _| tp.partition != partition);
                 }
-                PartitionAction::Release { partition, topics } => {
-                    for topic in topics.iter() {
-                        prop_assert!(
-                            self.held.remove(&at(partition, topic)),
-                            "released a partition that was not assigned"
-                        );
+                PartitionAction::Release(tps) => {
+                    for tp in tps {
+                        prop_assert!(self.held.remove(&tp), "released a partition that was not assigned");
                     }
                 }
             }
@@ -226,53 +233,36 @@ proptest! {
     #[test]
     fn whatever_happens_only_what_is_complete_is_committed_and_the_budget_returns_to_zero(
         events in prop::collection::vec(event(), 1..400),
+        all_complete: bool,
     ) {
         let mut world = World::new();
         for event in &events {
             world.happens(event)?;
         }
-        // All delivered records complete: the budget is free, and the commit points equal the positions.
-        for index in 0..world.origins.len() {
-            let origin = world.origins[index];
-            if world.served.complete(origin) == Completion::Completed {
-                prop_assert!(world.completed.insert(origin));
-                world.records.get_mut(&origin.tp).unwrap().insert(origin.offset, true);
+        let origins = world.origins.clone();
+        if all_complete {
+            // The budget is free, and the commit points equal the positions.
+            for &origin in &origins {
+                world.complete(origin)?;
             }
+            world.is_free()?;
+            let tps: Vec<TopicPartition> = world.served.tps().collect();
+            for tp in tps {
+                prop_assert_eq!(world.served.commit_point(tp).unwrap().1, world.position[&tp]);
+                prop_assert!(world.served.is_drained(tp.partition));
+            }
+            let moved = world.served.moved();
+            world.commit(moved)?;
+            prop_assert!(world.served.moved().is_empty());
         }
-        prop_assert_eq!((world.served.budget().records(), world.served.budget().bytes()), (0, 0));
-        prop_assert_eq!(world.served.outstanding(), 0);
-        let tps: Vec<TopicPartition> = world.served.tps().collect();
-        for tp in tps {
-            prop_assert_eq!(world.served.commit_point(tp).unwrap().1, world.position[&tp]);
-            prop_assert!(world.served.is_drained(tp.partition));
-        }
-        let moved = world.served.moved();
-        world.commit(moved)?;
-        prop_assert!(world.served.moved().is_empty());
-        // Remaining open partitions close without a remainder.
+        // Open partitions close without a remainder, whatever is in flight.
         for partition in 0..PARTITIONS {
             world.served.close(partition);
         }
+        world.is_free()?;
         prop_assert_eq!(world.served.open_partitions(), 0);
-    }
-
-    #[test]
-    fn closing_with_work_in_flight_releases_all_that_was_charged(
-        events in prop::collection::vec(event(), 1..200),
-    ) {
-        let mut world = World::new();
-        for event in &events {
-            world.happens(event)?;
+        for origin in origins {
+            prop_assert_eq!(world.served.complete(origin), Completion::Late);
         }
-        for partition in 0..PARTITIONS {
-            let points = world.served.commit_points(partition, TopicSet::of(0));
-            world.served.close(partition);
-            for (tp, _) in points {
-                let late = Origin { tp, offset: 0, assignment_epoch: 1 };
-                prop_assert_eq!(world.served.complete(late), Completion::Late);
-            }
-        }
-        prop_assert_eq!((world.served.budget().records(), world.served.budget().bytes()), (0, 0));
-        prop_assert_eq!(world.served.outstanding(), 0);
     }
 }

@@ -43,6 +43,18 @@ pub enum RestoreFrom {
     LookBack(Duration),
 }
 
+/// Offset at which delivery of a topic-partition begins when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartFrom {
+    /// The group's commit point.
+    CommitPoint,
+    /// This offset: the stage made everything below it durable, together with the offset itself. The commit point
+    /// follows it.
+    Offset(Offset),
+    /// The log start: records that were deleted before are not missed.
+    LogStart,
+}
+
 /// A log to be replayed before a partition is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoreSpec {
@@ -141,6 +153,17 @@ pub trait Stage: Send + 'static {
 
     /// Returns the topics of the group. Partition N is open while N of all of them is held.
     fn topics(&self) -> &'static [Topic];
+
+    /// Returns the offset at which delivery of `tp` begins when its partition is opened.
+    fn start_from(&self, tp: TopicPartition) -> StartFrom {
+        StartFrom::CommitPoint
+    }
+
+    /// Returns `true` if a record whose schema version is unknown ends the stage, which can read it after an upgrade;
+    /// otherwise the record is rejected.
+    fn needs_known_schemas(&self) -> bool {
+        false
+    }
 
     /// Returns the logs that this stage writes as owner; opening a partition appends a claim to each.
     fn claimed_topics(&self) -> &'static [Topic] {
@@ -298,11 +321,6 @@ pub trait Stage: Send + 'static {
         Self: Sized,
     {
         vec![]
-    }
-
-    /// Returns a short text to be stored with the commit point of `tp`.
-    fn commit_metadata(&self, tp: TopicPartition) -> String {
-        String::new()
     }
 }
 

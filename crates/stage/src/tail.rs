@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, Offset, Partition, TopicPartition};
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel},
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
 };
 
 use crate::{
@@ -20,7 +20,7 @@ const WAITING: usize = 16;
 
 /// Message from a tailed log.
 #[derive(Debug)]
-pub(crate) enum TailedBatch {
+enum TailedBatch {
     /// Records of one topic-partition, and the offset at which reading continues.
     Records { tp: TopicPartition, generation: u64, batch: Result<(Vec<ConsumerRecord>, Offset), LogError> },
     /// Bounds of all tails, requested after the running refresh had started.
@@ -32,13 +32,8 @@ struct LogTail {
     generation: u64,
     /// Offset up to which the loop has processed the log.
     position: Offset,
-    task: JoinHandle<()>,
-}
-
-impl Drop for LogTail {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    /// The reading task, which ends when this is dropped.
+    _task: JoinSet<()>,
 }
 
 /// All tailed logs of a stage.
@@ -67,12 +62,13 @@ impl LogTails {
         self.generations += 1;
         let generation = self.generations;
         let (log, to) = (self.log.clone(), self.to.clone());
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
             if let Err(error) = read_on(log, tp, from, generation, &to).await {
                 let _ = to.send(TailedBatch::Records { tp, generation, batch: Err(error) }).await;
             }
         });
-        self.followers.insert(tp, LogTail { generation, position: from, task });
+        self.followers.insert(tp, LogTail { generation, position: from, _task: task });
     }
 
     /// Stops tailing the logs of a closed `partition`.
@@ -121,19 +117,15 @@ impl LogTails {
         self.next.is_some()
     }
 
-    /// Takes the next message in order of arrival.
-    pub(crate) fn take_next(&mut self) -> Option<TailedBatch> {
-        self.next.take()
-    }
-
-    /// Returns the records of a batch for the stage; none if its reader was replaced meanwhile.
-    pub(crate) fn take(&mut self, followed: TailedBatch) -> Result<Vec<ConsumerRecord>, LogError> {
-        let (tp, generation, batch) = match followed {
-            TailedBatch::Records { tp, generation, batch } => (tp, generation, batch),
-            TailedBatch::Bounds(bounds) => {
+    /// Takes the next message. Returns its records for the stage; none if their reader was replaced meanwhile.
+    pub(crate) fn take(&mut self) -> Result<Vec<ConsumerRecord>, LogError> {
+        let (tp, generation, batch) = match self.next.take() {
+            Some(TailedBatch::Records { tp, generation, batch }) => (tp, generation, batch),
+            Some(TailedBatch::Bounds(bounds)) => {
                 self.bounded(&bounds?);
                 return Ok(vec![]);
             }
+            None => return Ok(vec![]),
         };
         let follower = self.followers.get_mut(&tp);
         let Some(follower) = follower.filter(|follower| follower.generation == generation) else {

@@ -116,15 +116,12 @@ impl Tails {
 
     /// Returns the reason why partitions that wait for a refresh cannot open: nothing was read for `patience`.
     pub(crate) fn overdue(&mut self, patience: Duration) -> Option<String> {
+        let (delays_an_opening, seconds) = (self.delays_an_opening(), patience.as_secs());
         let refresh = self.running.as_mut()?;
-        if !refresh.patience.exceeds(patience, Instant::now()) {
-            return None;
-        }
-        let refresh = self.running.as_ref()?;
+        let waited = refresh.patience.waited(Instant::now());
         let (tp, (position, end)) = refresh.missing.first_key_value()?;
-        let seconds = patience.as_secs();
         let reason = || format!("{tp}: nothing could be read between {position} and {end} for {seconds} s");
-        self.delays_an_opening().then(reason)
+        (delays_an_opening && waited > patience).then(reason)
     }
 
     /// Returns `true` if a partition waits for the running refresh, or for the next one and therefore for both.

@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use orbweaver_messages::encoded_len;
-use orbweaver_stage::{
-    ByteBudget, Clock, CpuMeter, Reservation, Worker,
-    panics::{self, Caught},
-};
+use orbweaver_stage::{ByteBudget, Clock, CpuMeter, Reservation, Worker, panics};
 use orbweaver_store::{RobotsRow, Store, StoreError};
 use tokio::{
     runtime::Handle,
@@ -108,7 +105,7 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                 let (compress, memory, large) = (self.compress, self.memory.reservation(), self.large.clone());
                 self.spawn(async move {
                     let started = clock.now();
-                    let asked = Caught::new(ask(&*client, (request, room, memory), &large, compress, meter)).await;
+                    let asked = panics::caught(ask(&*client, (request, room, memory), &large, compress, meter)).await;
                     // Without a result the site would remain in flight indefinitely.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("request panicked; its result is the failure `internal`");
@@ -123,7 +120,7 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
             Job::Load { authority } => {
                 let store = self.store.clone();
                 self.spawn(async move {
-                    let row = Caught::new(load(&*store, &authority)).await.unwrap_or_default();
+                    let row = panics::caught(load(&*store, &authority)).await.unwrap_or_default();
                     let _ = results.send(Done::Loaded { authority, row });
                 });
             }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::panics::Caught;
+use crate::panics::caught;
 
 fn budget(bytes: usize) -> ByteBudget {
     ByteBudget::new(bytes, IntGauge::new("bytes", "in use").unwrap())
@@ -179,7 +179,7 @@ proptest! {
                 .map(|job| {
                     let (budget, end) = (budget.clone(), job.end);
                     tokio::spawn(async move {
-                        let job = Caught::new(run(job, budget));
+                        let job = caught(run(job, budget));
                         match end {
                             End::Cancelled(after_ms) => {
                                 timeout(Duration::from_millis(after_ms), job).await.is_ok_and(|ended| ended.is_err())

@@ -1,6 +1,6 @@
 //! Commits of the loop: their contents, and the reactions to the answers.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::FutureExt;
 use orbweaver_log::{Commit, LogError, Offset, Partition, TopicPartition};
@@ -10,11 +10,13 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{EventLoop, partitions::Restored};
 use crate::{
     Stage, StageError,
-    assignment::TopicSet,
     commit_metadata::{CommitMetadata, Crasher},
     commits::Demand,
     pending_commits::{Answer, Request},
 };
+
+/// Timeout per commit request; an unanswered commit counts as refused.
+pub(super) const COMMIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reaction to the answer to a commit.
 pub(super) enum Then {
@@ -97,7 +99,7 @@ impl<S: Stage> EventLoop<S> {
         }
         let asked_ms = self.context.clock.now();
         let commit = self.polling.commit(request.commits());
-        self.pending.sent(request, asked_ms, timeout(self.context.config.commit_timeout, commit).boxed());
+        self.pending.sent(request, asked_ms, timeout(COMMIT_TIMEOUT, commit).boxed());
         Ok(())
     }
 
@@ -148,10 +150,14 @@ impl<S: Stage> EventLoop<S> {
     }
 
     /// Queues the last commit of a partition: the start counts are reset to zero.
-    pub(super) fn commit_last(&mut self, partition: Partition, topics: TopicSet) -> Result<(), StageError> {
+    pub(super) fn commit_last(
+        &mut self,
+        partition: Partition,
+        tps: &BTreeSet<TopicPartition>,
+    ) -> Result<(), StageError> {
         self.commits.reset_starts(partition);
         let mut commits = vec![];
-        for (tp, offset) in self.open.commit_points(partition, topics) {
+        for (tp, offset) in tps.iter().filter_map(|tp| self.open.commit_point(*tp)) {
             commits.push((tp, self.metadata(tp, offset).at_the_end().commit(tp, offset)?));
         }
         self.pending.queue(commits, Then::Nothing);
@@ -170,7 +176,6 @@ impl<S: Stage> EventLoop<S> {
         let metadata = CommitMetadata {
             starts: self.commits.starts(tp, offset),
             crashers: self.crashers_of(tp),
-            stage: self.stage.commit_metadata(tp),
             ..CommitMetadata::default()
         };
         self.quarantine.annotate(tp, metadata)
@@ -200,10 +205,7 @@ impl<S: Stage> EventLoop<S> {
             }
             Ok(Err(error @ LogError::Fatal(_))) => return Err(error.into()),
             Ok(Err(error)) => error,
-            Err(_) => {
-                let limit = self.context.config.commit_timeout;
-                LogError::Fatal(format!("a commit was not answered within {limit:?}"))
-            }
+            Err(_) => LogError::Fatal(format!("a commit was not answered within {COMMIT_TIMEOUT:?}")),
         };
         self.context.metrics.commit_failures.inc();
         tracing::warn!(service = self.context.service, %error, "a commit was refused");
@@ -224,7 +226,7 @@ impl<S: Stage> EventLoop<S> {
         let mut rejected = RejectedCommits::default();
         while !commits.is_empty() {
             let asked_ms = self.context.clock.now();
-            let answer = timeout(self.context.config.commit_timeout, self.polling.commit(commits.clone())).await;
+            let answer = timeout(COMMIT_TIMEOUT, self.polling.commit(commits.clone())).await;
             self.time.read();
             match self.judge(answer, &commits, asked_ms)? {
                 Verdict::Accepted => break,

@@ -11,6 +11,7 @@ use crate::{
     commit_metadata::{CRASHERS, CRASHES, CommitMetadata, count_crash},
     dead_letter::DeadLetterBatch,
     poison::InCall,
+    quarantined::Quarantined,
 };
 
 /// Timeout for the last commit of a process that ends, and for each read and write that belongs to it.
@@ -39,9 +40,7 @@ impl<S: Stage> EventLoop<S> {
 
     /// Withdraws the marks of the records being tried: the stage ends with an error and has reported its reason.
     pub(super) async fn withdraw_trials(&mut self) {
-        for tp in self.quarantine.unmark_all() {
-            self.commit_point_of(tp).await;
-        }
+        self.withdraw_if(|_| true).await;
     }
 
     /// Records a crash, and the record that was in flight alone, or being restored or tailed.
@@ -63,17 +62,17 @@ impl<S: Stage> EventLoop<S> {
         }
     }
 
-    async fn commit_point_of(&mut self, tp: TopicPartition) {
-        if let Ok(commits) = self.commits_of(self.open.commit_point(tp).into_iter().collect()) {
-            let _ = timeout(NOTE_WITHIN, self.commit_now(commits)).await;
+    async fn withdraw_if(&mut self, is_withdrawn: fn(&Quarantined) -> bool) {
+        for tp in self.quarantine.unmark_if(is_withdrawn) {
+            if let Ok(commits) = self.commits_of(self.open.commit_point(tp).into_iter().collect()) {
+                let _ = timeout(NOTE_WITHIN, self.commit_now(commits)).await;
+            }
         }
     }
 
     async fn note_suspect(&mut self) -> Result<(), StageError> {
         // A mark that is being committed belongs to a record that the stage does not have.
-        for tp in self.quarantine.unmark_waiting() {
-            self.commit_point_of(tp).await;
-        }
+        self.withdraw_if(|quarantined| quarantined.given.is_none()).await;
         let points = self.quarantine.to_blame().into_iter().filter_map(|tp| self.open.commit_point(tp));
         for (tp, offset) in points.collect::<Vec<_>>() {
             let metadata = CommitMetadata { crashed: true, untried: false, ..self.metadata(tp, offset) };

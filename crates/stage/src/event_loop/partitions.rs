@@ -1,15 +1,16 @@
 //! Partitions come and go: applies the actions of the rebalance.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use orbweaver_log::{Event, Offset, Partition, TopicPartition};
 use tokio::time::Instant;
 
 use super::{EventLoop, commits::Then};
 use crate::{
     PartitionContext, Stage, StageError,
-    assignment::{PartitionAction, TopicSet},
+    assignment::{Change, Drain, PartitionAction},
     commit_metadata::{CommitMetadata, Start},
     opening::ledgers,
-    rebalance::Change,
     restore::{PartitionRestore, RestoreEvent, RestoreMessage, RestoreResult},
     tails::Waiter,
     trials::Work,
@@ -27,11 +28,11 @@ pub(super) struct Restored {
 impl<S: Stage> EventLoop<S> {
     /// Handles an assignment, revocation or loss of partitions.
     pub(super) fn rebalanced(&mut self, event: Event) -> Result<(), StageError> {
-        let counters = &self.context.metrics.partition_events;
+        let [assigned, revoked, lost] = &self.context.metrics.partition_events;
         let (tps, change, what, counter) = match event {
-            Event::Assigned(tps) => (tps, Change::Assigned, "assigned", &counters.assigned),
-            Event::Revoked(tps) => (tps, Change::Revoked, "revoked", &counters.revoked),
-            Event::Lost(tps) => (tps, Change::Lost, "lost", &counters.lost),
+            Event::Assigned(tps) => (tps, Change::Assigned, "assigned", assigned),
+            Event::Revoked(tps) => (tps, Change::Revoked, "revoked", revoked),
+            Event::Lost(tps) => (tps, Change::Lost, "lost", lost),
             Event::Records(_) => return Ok(()),
         };
         counter.inc_by(tps.len() as u64);
@@ -43,34 +44,42 @@ impl<S: Stage> EventLoop<S> {
                 self.pending.forget(*tp);
             }
         }
-        let actions = self.rebalance.change(change, &tps);
-        self.apply(actions)
+        self.change(change, &tps)
     }
 
     /// Handles the loss of topic-partitions, found by their refused commits.
     pub(super) fn lose(&mut self, tps: &[TopicPartition]) -> Result<(), StageError> {
         tps.iter().for_each(|tp| self.pending.forget(*tp));
-        let actions = self.rebalance.change(Change::Lost, tps);
+        self.change(Change::Lost, tps)
+    }
+
+    fn change(&mut self, change: Change, tps: &[TopicPartition]) -> Result<(), StageError> {
+        let drain = self.drain_within(self.context.config.drain_budget);
+        let actions = self.assignment.change(change, tps, drain);
         self.apply(actions)
+    }
+
+    fn drain_within(&self, budget: Duration) -> Drain {
+        Drain { deadline: Instant::now() + budget, barrier: self.in_flight.barrier() }
     }
 
     /// Starts the orderly shutdown: no new records are accepted, and work in flight may finish until the deadline.
     pub(super) fn shut_down(&mut self) -> Result<(), StageError> {
         tracing::info!(service = self.context.service, "shutting down: finishing work in flight");
-        let actions = self.rebalance.shut_down(Instant::now() + self.context.config.shutdown_budget);
+        let actions = self.assignment.shut_down(self.drain_within(self.context.config.shutdown_budget));
         self.apply(actions)
     }
 
     /// Returns `true` once shutdown has completed.
     pub(super) fn is_over(&self) -> bool {
-        self.rebalance.is_over() && self.pending.is_empty()
+        self.assignment.is_over() && self.pending.is_empty()
     }
 
     /// Closes draining partitions with nothing in flight or past their deadline.
     pub(super) fn finish_drains(&mut self) -> Result<(), StageError> {
-        let Self { rebalance, in_flight, open, .. } = self;
+        let Self { assignment, in_flight, open, .. } = self;
         let is_quiet = |partition, barrier| in_flight.is_past(barrier) && open.is_drained(partition);
-        let (actions, unfinished) = rebalance.drained(Instant::now(), is_quiet);
+        let (actions, unfinished) = assignment.drained(Instant::now(), is_quiet);
         for partition in unfinished {
             tracing::warn!(
                 service = self.context.service,
@@ -95,13 +104,9 @@ impl<S: Stage> EventLoop<S> {
                 PartitionAction::Drain { partition } => {
                     self.stage.drain(partition);
                     self.open.stop_taking(partition);
-                    let until = Instant::now() + self.context.config.drain_budget;
-                    self.rebalance.drain(partition, until, self.in_flight.barrier());
                 }
-                PartitionAction::Close { partition, commit } => self.close(partition, commit)?,
-                PartitionAction::Release { partition, topics } => {
-                    self.pending.release(self.context.tps(partition, topics));
-                }
+                PartitionAction::Close { partition, commit } => self.close(partition, &commit)?,
+                PartitionAction::Release(tps) => self.pending.release(tps),
             }
         }
         Ok(())
@@ -111,7 +116,7 @@ impl<S: Stage> EventLoop<S> {
     pub(super) fn begin_deferred(&mut self) {
         let pending = &self.pending;
         let is_free = |partition| !pending.names(partition);
-        if self.restores.has_deferred(is_free) && self.quarantine.lets_enter(Work::Opening) {
+        if self.restores.has_deferred(is_free) && self.quarantine.trial.enter(Work::Opening) {
             for (partition, epoch) in self.restores.take_deferred(is_free) {
                 self.start_restore(partition, epoch);
             }
@@ -125,28 +130,28 @@ impl<S: Stage> EventLoop<S> {
     }
 
     fn start_restore(&mut self, partition: Partition, epoch: u32) {
-        let context = &self.context;
         let restore = PartitionRestore {
-            log: context.log.clone(),
-            service: context.service,
-            group: context.group.clone(),
+            context: self.context.clone(),
             partition,
             epoch,
-            topics: context.topics,
+            starts: self
+                .context
+                .topics
+                .iter()
+                .map(|&topic| self.stage.start_from(TopicPartition::new(topic, partition)))
+                .collect(),
             claims: self.stage.claimed_topics(),
             tails: self.stage.tails(),
             restores: self.stage.restore_specs(partition),
-            clock: context.clock.clone(),
-            patience: context.config.restore_patience,
             crashers: self.poison.all(),
         };
-        self.restores.start(restore, &context.metrics.cpu);
+        self.restores.start(restore);
     }
 
     /// Handles a message from a running restore.
     pub(super) fn restoring(&mut self, message: RestoreMessage) -> Result<(), StageError> {
         let RestoreMessage { partition, epoch, progress } = message;
-        if !self.rebalance.is_restoring(partition, epoch) {
+        if !self.assignment.is_restoring(partition, epoch) {
             return Ok(());
         }
         match progress? {
@@ -209,7 +214,7 @@ impl<S: Stage> EventLoop<S> {
     /// Opens a restored partition, unless it was lost or revoked meanwhile.
     pub(super) fn open(&mut self, restored: Restored) -> Result<(), StageError> {
         let Restored { partition, epoch, ready, quarantined } = restored;
-        if !self.rebalance.restored(partition, epoch) {
+        if !self.assignment.restored(partition, epoch) {
             self.commits.reset_starts(partition);
             return Ok(());
         }
@@ -253,8 +258,7 @@ impl<S: Stage> EventLoop<S> {
     }
 
     /// Closes a partition; its last commit is queued.
-    fn close(&mut self, partition: Partition, commit: TopicSet) -> Result<(), StageError> {
-        self.rebalance.closed(partition);
+    fn close(&mut self, partition: Partition, commit: &BTreeSet<TopicPartition>) -> Result<(), StageError> {
         self.commit_last(partition, commit)?;
         self.open.close(partition);
         self.stage.close(partition);

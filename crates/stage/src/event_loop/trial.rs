@@ -11,8 +11,8 @@ impl<S: Stage> EventLoop<S> {
     /// topic-partitions are paused meanwhile.
     pub(super) fn feed_quarantined(&mut self) -> Result<(), StageError> {
         let is_idle = self.is_idle();
-        let Self { quarantine, rebalance, .. } = self;
-        match quarantine.next(Instant::now(), is_idle, |partition| rebalance.is_draining(partition)) {
+        let Self { quarantine, assignment, .. } = self;
+        match quarantine.next(Instant::now(), is_idle, |partition| assignment.is_draining(partition)) {
             Next::Wait => Ok(()),
             Next::End(tp, waiting) => {
                 self.polling.adjust(tp, None)?;

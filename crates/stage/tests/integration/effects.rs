@@ -25,7 +25,7 @@ async fn every_record_passes_once_and_the_commit_reaches_the_end() {
         let passed: Vec<String> = log.records(at(topic::DISCOVERED, partition)).iter().map(text).collect();
         assert_eq!(passed, (0..2500).map(|number| format!("seed{number}")).collect::<Vec<_>>());
     }
-    assert_eq!(metadata(&log, at(topic::SEEDS, 0)).await, r#"{"stage":"at crawl.seeds/0"}"#);
+    assert_eq!(metadata(&log, at(topic::SEEDS, 0)).await, "");
     play.end().await.unwrap();
 }
 
@@ -73,45 +73,25 @@ async fn a_job_completes_its_record_when_it_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_append_ends_the_stage_and_completes_nothing() {
-    let log = MemoryLog::new(&specs());
-    fill(&log, at(topic::SEEDS, 0), "seed", 10).await;
-    log.script_append(ScriptedResult::Fail { after: 4, error: LogError::Fatal("disk full".to_owned()) });
-    let (stage, seen) = Scripted::new(SEEDS, |origin, seed, actions| {
-        actions.plans.push(Plan {
-            steps: vec![Step::Produce(vec![record(at(topic::DISCOVERED, 0), &text(seed))])],
-            completes: vec![*origin],
-            token: Some(1),
+async fn a_failing_append_a_failing_effect_and_a_halt_end_the_stage_and_complete_nothing() {
+    for expected in ["the log failed: disk full", "the store is gone", "scripted: the pins of the crawl differ"] {
+        let log = MemoryLog::new(&specs());
+        fill(&log, at(topic::SEEDS, 0), "seed", 10).await;
+        let (stage, seen) = Scripted::new(SEEDS, move |origin, seed, actions| {
+            let step = match expected {
+                "the log failed: disk full" => Step::Produce(vec![record(at(topic::DISCOVERED, 0), &text(seed))]),
+                "the store is gone" => Step::Perform(vec!["fail".to_owned()]),
+                _ => return actions.completes.push(*origin),
+            };
+            actions.plans.push(Plan { steps: vec![step], completes: vec![*origin], token: Some(1) });
         });
-    });
-    let error = play(stage, &log, config()).ended().await.unwrap_err();
-    assert_eq!(error.to_string(), "the log failed: disk full");
-    assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(0));
-    assert!(seen.lock().unwrap().settled.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failing_effect_ends_the_stage_and_completes_nothing() {
-    let log = MemoryLog::new(&specs());
-    fill(&log, at(topic::SEEDS, 0), "seed", 1).await;
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| {
-        let steps = vec![Step::Perform(vec!["fail".to_owned()])];
-        actions.plans.push(Plan { steps, completes: vec![*origin], token: None });
-    });
-    let error = play(stage, &log, config()).ended().await.unwrap_err();
-    assert_eq!(error.to_string(), "the store is gone");
-    assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stage_that_halts_ends_with_its_reason() {
-    let log = MemoryLog::new(&specs());
-    fill(&log, at(topic::SEEDS, 0), "seed", 1).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
-    seen.lock().unwrap().halt = Some("the pins of the crawl differ".to_owned());
-    let error = play(stage, &log, config()).ended().await.unwrap_err();
-    assert_eq!(error.to_string(), "scripted: the pins of the crawl differ");
-    assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(0));
+        log.script_append(ScriptedResult::Fail { after: 4, error: LogError::Fatal("disk full".to_owned()) });
+        seen.lock().unwrap().halt = expected.strip_prefix("scripted: ").map(str::to_owned);
+        let error = play(stage, &log, config()).ended().await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(0));
+        assert!(seen.lock().unwrap().settled.is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +127,7 @@ async fn a_rejected_record_is_in_the_dead_letters_untouched_before_its_origin_co
 async fn a_full_budget_pauses_reading_and_parked_records_do_not_count() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "seed", 5000).await;
-    let limits = Limits { records: 1500, bytes: 1 << 20, low_water_percent: 50 };
+    let limits = Limits { records: 1500, bytes: 1 << 20 };
     let config = RunnerConfig { limits, ..config() };
     let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     let running = play(stage, &log, config.clone());
@@ -185,7 +165,7 @@ async fn work_that_is_due_and_does_not_move_ends_the_stage_and_parked_work_does_
 #[tokio::test(start_paused = true)]
 async fn a_wrong_setting_and_topics_of_different_widths_are_refused_by_name() {
     let log = MemoryLog::new(&specs());
-    let limits = Limits { records: 0, bytes: 1, low_water_percent: 50 };
+    let limits = Limits { records: 0, bytes: 1 };
     let (stage, _) = Scripted::new(SEEDS, |_, _, _| {});
     let error = play(stage, &log, RunnerConfig { limits, ..config() }).ended().await.unwrap_err();
     assert_eq!(error.to_string(), "scripted: `limits.records` is 0; allowed: 1 and above");
@@ -204,7 +184,7 @@ async fn a_wrong_setting_and_topics_of_different_widths_are_refused_by_name() {
 async fn what_is_to_be_written_and_is_not_durable_counts_and_pauses_reading() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "seed", 5000).await;
-    let limits = Limits { records: 1_000_000, bytes: 1 << 20, low_water_percent: 50 };
+    let limits = Limits { records: 1_000_000, bytes: 1 << 20 };
     let large = "x".repeat(2048);
     let (stage, seen) = Scripted::new(SEEDS, move |origin, _, actions| {
         actions.parked.push(*origin);

@@ -5,12 +5,10 @@ use std::{sync::Arc, time::Duration};
 use crate::play::*;
 use orbweaver_log::MemoryLog;
 use orbweaver_messages::topic;
-use orbweaver_stage::{
-    Runner,
-    metrics::{BUDGET_USED_RATIO, COMMIT_STALLED_SECONDS, LAG_RECORDS, Metrics, PARTITION_EVENTS, RESTORE_SECONDS},
+use orbweaver_stage::metrics::{
+    BUDGET_USED_RATIO, COMMIT_STALLED_SECONDS, LAG_RECORDS, Metrics, PARTITION_EVENTS, RESTORE_SECONDS,
 };
 use prometheus::Registry;
-use tokio_util::sync::CancellationToken;
 
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 
@@ -26,25 +24,25 @@ fn value(registry: &Registry, name: &str) -> f64 {
     family.get_metric().iter().map(of).sum()
 }
 
+fn play_measured(stage: Scripted, log: &MemoryLog, registry: &Registry) -> Play {
+    let metrics = Metrics::register(registry).unwrap();
+    Play::of(runner(stage, Arc::new(log.clone()), config()).with_metrics(&metrics))
+}
+
 /// Runs a stage that completes all records of a partition but one, which is parked or stays in flight.
 async fn after_a_minute(parked: bool) -> Registry {
     let (log, registry) = (MemoryLog::new(&specs()), Registry::new());
     fill(&log, at(topic::SEEDS, 0), "seed", 100).await;
-    let (stage, seen) = Scripted::new(SEEDS, move |origin, _, actions| match origin.offset {
+    let (stage, _) = Scripted::new(SEEDS, move |origin, _, actions| match origin.offset {
         40 if parked => actions.parked.push(*origin),
         40 => {}
         _ => actions.completes.push(*origin),
     });
-    let (worker, perform) = (Outside(seen.clone()), Outside(seen));
-    let metrics = Metrics::register(&registry).unwrap();
-    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config()).with_metrics(&metrics);
-    let shutdown = CancellationToken::new();
-    let task = tokio::spawn(runner.run(shutdown.clone()));
+    let running = play_measured(stage, &log, &registry);
     until_committed(&log, at(topic::SEEDS, 0), 40).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    shutdown.cancel();
     // The shutdown waits for a record that stays in flight up to its budget, and then leaves it to the successor.
-    tokio::time::timeout(Duration::from_secs(600), task).await.unwrap().unwrap().unwrap();
+    running.end().await.unwrap();
     registry
 }
 
@@ -65,20 +63,17 @@ async fn a_parked_record_holds_the_commit_point_rightly() {
 async fn lag_restores_and_moves_of_partitions_are_counted() {
     let (log, registry) = (MemoryLog::new(&specs()), Registry::new());
     fill(&log, at(topic::SEEDS, 0), "seed", 100).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| {
         if origin.offset != 40 {
             actions.completes.push(*origin);
         }
     });
-    let (worker, perform) = (Outside(seen.clone()), Outside(seen));
-    let metrics = Metrics::register(&registry).unwrap();
-    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config()).with_metrics(&metrics);
-    let task = tokio::spawn(runner.run(CancellationToken::new()));
+    let running = play_measured(stage, &log, &registry);
     until_committed(&log, at(topic::SEEDS, 0), 40).await;
     let read = || async { (value(&registry, LAG_RECORDS) - 60.0).abs() < f64::EPSILON };
     until("a lag of 60", read).await;
     let partitions = f64::from(PARTITIONS);
     assert!((value(&registry, PARTITION_EVENTS) - partitions).abs() < f64::EPSILON);
     assert!((value(&registry, RESTORE_SECONDS) - partitions).abs() < f64::EPSILON);
-    task.abort();
+    running.kill().await;
 }

@@ -48,6 +48,15 @@ async fn is_done(log: &MemoryLog) -> bool {
     true
 }
 
+/// Runs a stage that completes nothing, and kills it after `span`. Returns the number of records that it received.
+async fn live(log: &MemoryLog, span: Duration) -> usize {
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    let running = play(stage, log, config());
+    tokio::time::sleep(span).await;
+    running.kill().await;
+    seen.lock().unwrap().received.len()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restored_record_that_panics_its_reader_is_dead_lettered_after_three_crashes_and_passed_over() {
     let log = MemoryLog::new(&specs());
@@ -161,17 +170,8 @@ async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_en
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
     for _ in 0..3 + 9 {
-        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-        let running = play(stage, &log, config());
         // The pauses grow.
-        for _ in 0..6000 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            if !seen.lock().unwrap().received.is_empty() {
-                break;
-            }
-        }
-        assert_eq!(seen.lock().unwrap().received.len(), 1);
-        running.kill().await;
+        assert_eq!(live(&log, Duration::from_secs(600)).await, 1);
     }
     let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let running = play(stage, &log, config());
@@ -185,27 +185,17 @@ async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_en
 async fn a_process_that_is_killed_before_it_tries_the_suspect_again_counts_nothing_against_it() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
-    let live = async |for_ms| {
-        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-        let running = play(stage, &log, config());
-        tokio::time::sleep(Duration::from_millis(for_ms)).await;
-        running.kill().await;
-        seen.lock().unwrap().received.len()
-    };
     for _ in 0..5 {
-        assert_eq!(live(60_000).await, 1);
+        assert_eq!(live(&log, Duration::from_secs(60)).await, 1);
     }
     let unexplained_ends = "\"unexplained_ends\":2";
     for _ in 0..30 {
         // The retry waits for two seconds.
-        assert_eq!(live(1_000).await, 0);
-        assert!(
-            metadata(&log, at(topic::SEEDS, 0)).await.contains(unexplained_ends),
-            "{}",
-            metadata(&log, at(topic::SEEDS, 0)).await
-        );
+        assert_eq!(live(&log, Duration::from_secs(1)).await, 0);
+        let kept = metadata(&log, at(topic::SEEDS, 0)).await;
+        assert!(kept.contains(unexplained_ends), "{kept}");
     }
-    assert_eq!(live(60_000).await, 1);
+    assert_eq!(live(&log, Duration::from_secs(60)).await, 1);
     assert_eq!(condemned(&log), [""; 0]);
 }
 
@@ -214,9 +204,7 @@ async fn a_suspect_that_is_handed_over_before_it_is_tried_keeps_what_counts_agai
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
     for _ in 0..5 {
-        let running = play(Scripted::new(SEEDS, |_, _, _| {}).0, &log, config());
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        running.kill().await;
+        live(&log, Duration::from_secs(60)).await;
     }
     for _ in 0..2 {
         let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});

@@ -1,38 +1,53 @@
 //! Partitions come and go: drained, committed, released, in this order; a lost partition is not committed.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use crate::play::{
     watched::{Call, Watched},
     *,
 };
-use orbweaver_log::{Log, LogError, MemoryLog, memory::ScriptedResult};
+use orbweaver_log::{ConsumerRecord, Log, LogError, MemoryLog, TopicPartition, memory::ScriptedResult};
 use orbweaver_messages::topic;
-use orbweaver_stage::ScriptedClock;
+use orbweaver_stage::{Origin, ScriptedClock};
 
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 const BOTH: &[topic::Topic] = &[topic::FRONTIER, topic::OUTCOMES];
 const GROUP: &str = "scripted";
 
 /// Waits until the only member has joined the group, and assigns `tps` to it.
-async fn joined(log: &MemoryLog, tps: &[orbweaver_log::TopicPartition]) {
+async fn joined(log: &MemoryLog, tps: &[TopicPartition]) {
     until("the member", || async { log.assign(GROUP, 0, tps).is_ok() }).await;
+}
+
+/// Runs a stage that has received ten records of `tp`.
+async fn with_ten_records(
+    log: &MemoryLog,
+    tp: TopicPartition,
+    react: impl FnMut(&Origin, &ConsumerRecord, &mut TestActions) + Send + 'static,
+) -> (Play, Arc<Mutex<Seen>>, Vec<Origin>) {
+    fill(log, tp, "seed", 10).await;
+    let (stage, seen) = Scripted::new(SEEDS, react);
+    let play = play(stage, log, config());
+    joined(log, &[tp]).await;
+    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    let origins = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
+    (play, seen, origins)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_revoked_partition_is_drained_then_committed_then_handed_back_and_others_go_on() {
     let log = MemoryLog::scripted(&specs());
     let (one, two) = (at(topic::SEEDS, 0), at(topic::SEEDS, 1));
-    fill(&log, one, "seed", 10).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
+    let (play, seen, origins) = with_ten_records(&log, one, |origin, _, actions| {
         if origin.tp.partition == 1 {
             actions.completes.push(*origin);
         }
-    });
-    let play = play(stage, &log, config());
-    joined(&log, &[one, two]).await;
-    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
-    let origins: Vec<_> = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
+    })
+    .await;
+    joined(&log, &[two]).await;
     log.revoke(GROUP, 0, &[one]).unwrap();
     until_seen(&seen, "the drain", |seen| seen.drained == [0]).await;
     fill(&log, two, "seed", 3).await;
@@ -49,15 +64,12 @@ async fn a_revoked_partition_is_drained_then_committed_then_handed_back_and_othe
 async fn a_drain_that_does_not_end_is_cut_off_at_its_deadline_with_what_is_complete_committed() {
     let log = MemoryLog::scripted(&specs());
     let tp = at(topic::SEEDS, 0);
-    fill(&log, tp, "seed", 10).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
+    let (play, ..) = with_ten_records(&log, tp, |origin, _, actions| {
         if origin.offset != 6 {
             actions.completes.push(*origin);
         }
-    });
-    let play = play(stage, &log, config());
-    joined(&log, &[tp]).await;
-    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    })
+    .await;
     log.revoke(GROUP, 0, &[tp]).unwrap();
     until("the hand-back", || async { log.held(GROUP, 0).is_empty() }).await;
     assert_eq!(committed(&log, tp).await, Some(6));
@@ -68,12 +80,7 @@ async fn a_drain_that_does_not_end_is_cut_off_at_its_deadline_with_what_is_compl
 async fn what_is_lost_is_not_committed_and_its_late_completions_complete_nothing() {
     let log = MemoryLog::scripted(&specs());
     let tp = at(topic::SEEDS, 0);
-    fill(&log, tp, "seed", 10).await;
-    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    let play = play(stage, &log, config());
-    joined(&log, &[tp]).await;
-    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
-    let old: Vec<_> = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
+    let (play, seen, old) = with_ten_records(&log, tp, |_, _, _| {}).await;
     log.lose(GROUP, 0, &[tp]).unwrap();
     until_seen(&seen, "the close", |seen| seen.closed == [0]).await;
     log.assign(GROUP, 0, &[tp]).unwrap();
@@ -127,7 +134,9 @@ async fn a_shutdown_waits_for_what_is_in_flight_commits_it_and_leaves() {
     joined(&log, &[tp]).await;
     until("the appends", || async { log.records(at(topic::DISCOVERED, 0)).len() == 10 }).await;
     play.shutdown.cancel();
-    fill_behind(&log, tp).await;
+    a_while().await;
+    // The acknowledgement is withheld; the record is in the log nevertheless.
+    drop(log.append(vec![record(tp, "late")]));
     assert!(!play.task.is_finished());
     log.hold_appends(false);
     play.ended().await.unwrap();
@@ -137,25 +146,16 @@ async fn a_shutdown_waits_for_what_is_in_flight_commits_it_and_leaves() {
     assert!(log.assign(GROUP, 0, &[tp]).is_err(), "it has left");
 }
 
-async fn fill_behind(log: &MemoryLog, tp: orbweaver_log::TopicPartition) {
-    a_while().await;
-    // The acknowledgement is withheld; the record is in the log nevertheless.
-    drop(log.append(vec![record(tp, "late")]));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_within_its_budget_with_what_is_complete_committed() {
     let log = MemoryLog::scripted(&specs());
     let tp = at(topic::SEEDS, 0);
-    fill(&log, tp, "seed", 10).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
+    let (play, ..) = with_ten_records(&log, tp, |origin, _, actions| {
         if origin.offset < 4 {
             actions.completes.push(*origin);
         }
-    });
-    let play = play(stage, &log, config());
-    joined(&log, &[tp]).await;
-    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    })
+    .await;
     let begun = tokio::time::Instant::now();
     play.end().await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(6));
@@ -166,24 +166,18 @@ async fn a_shutdown_ends_within_its_budget_with_what_is_complete_committed() {
 async fn a_refused_commit_is_tried_again_and_one_refused_for_too_long_ends_the_stage() {
     let log = MemoryLog::scripted(&specs());
     let tp = at(topic::SEEDS, 0);
-    fill(&log, tp, "seed", 10).await;
-    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    let play = play(stage, &log, config());
-    joined(&log, &[tp]).await;
-    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
-    let refuse = || ScriptedResult::Fail { after: 0, error: LogError::Invalid("rebalancing".to_owned()) };
-    (0..5).for_each(|_| log.script_commit(refuse()));
-    let origins: Vec<_> = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
+    let (play, seen, origins) = with_ten_records(&log, tp, |_, _, _| {}).await;
+    refuse_commits(&log, 5);
     seen.lock().unwrap().release.extend(&origins);
     until_committed(&log, tp, 10).await;
 
-    (0..100_000).for_each(|_| log.script_commit(refuse()));
+    refuse_commits(&log, 100_000);
     fill(&log, tp, "seed", 1).await;
     until_seen(&seen, "one more", |seen| seen.received.len() == 11).await;
     let last = seen.lock().unwrap().received[10].0;
     seen.lock().unwrap().release.push_back(last);
     let error = play.ended().await.unwrap_err();
-    assert!(error.to_string().contains("rebalancing"), "{error}");
+    assert!(error.to_string().contains("busy"), "{error}");
     assert_eq!(committed(&log, tp).await, Some(10));
 }
 
@@ -221,9 +215,7 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
     a_while().await;
     assert!(seen.lock().unwrap().closed.is_empty(), "it was not notified");
     // A transient refusal is not a loss.
-    (0..3).for_each(|_| {
-        log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) });
-    });
+    refuse_commits(&log, 3);
     clock.advance(30_000);
     until_seen(&seen, "what it lost", |seen| seen.closed == [0]).await;
     fill(&log, kept, "seed", 1).await;
@@ -240,9 +232,7 @@ async fn a_frozen_member_that_is_shut_down_ends_although_its_commits_are_refused
     let play = play_by(clock.clone(), stage, Arc::new(log.clone()));
     joined(&log, &[at(topic::SEEDS, 0)]).await;
     until_seen(&seen, "the opening", |seen| seen.opened.len() == 1).await;
-    (0..100_000).for_each(|_| {
-        log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) });
-    });
+    refuse_commits(&log, 100_000);
     clock.advance(30_000);
     a_while().await;
     let error = play.end().await.unwrap_err().to_string();
@@ -277,9 +267,7 @@ async fn a_stage_that_begins_requests_is_told_how_long_it_owns_also_while_nothin
     until_seen(&seen, "the next, although nothing moved", |seen| seen.owned_until.last() == Some(&1_023_000)).await;
     // The wall clock has no influence on it.
     clock.step(3_600_000);
-    (0..3).for_each(|_| {
-        log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) });
-    });
+    refuse_commits(&log, 3);
     let actions = seen.lock().unwrap().owned_until.len();
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(seen.lock().unwrap().owned_until.len(), actions, "a commit that was refused proves nothing");

@@ -6,10 +6,10 @@ use std::{
 };
 
 use crate::play::{watched::Watched, *};
-use orbweaver_log::{Log, LogError, MemoryLog, Record, memory::ScriptedResult};
+use orbweaver_log::{Log, MemoryLog, Record, memory::ScriptedResult};
 use orbweaver_messages::{DeadLetter, Topic, topic};
 use orbweaver_stage::{
-    DEAD_LETTER_HEADER, IndexCheckpoint, RestoreFrom, RestoreSpec, RunnerConfig, ScriptedClock, is_claim,
+    DEAD_LETTER_HEADER, IndexCheckpoint, RestoreFrom, RestoreSpec, RunnerConfig, ScriptedClock, StartFrom, is_claim,
 };
 
 const SEEDS: &[Topic] = &[topic::SEEDS];
@@ -118,15 +118,6 @@ async fn a_restore_begins_behind_the_record_at_which_an_index_stands_if_that_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_incomplete_offset_of_a_topic_that_was_not_restored_is_refused() {
-    let log = MemoryLog::new(&specs());
-    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    seen.lock().unwrap().incomplete = vec![(topic::SEEDS, 3)];
-    let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
-    assert_eq!(error, "scripted: offset 3 of crawl.seeds is reported as incomplete, but crawl.seeds was not restored");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_restore_back_in_time_begins_with_the_first_record_that_is_young_enough_or_where_the_stage_says() {
     for (back, restored) in [(None, 2..4), (Some(3), 2..4), (Some(1), 1..4), (Some(0), 1..4)] {
         let wanted: Vec<_> = restored.map(|number: u32| format!("outcome{number}")).collect();
@@ -192,13 +183,23 @@ async fn a_stage_halts_at_a_restored_or_tailed_record_with_another_version_of_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stage_halts_when_the_log_no_longer_holds_what_it_has_to_read() {
-    let log = MemoryLog::new(&specs());
-    fill(&log, at(topic::SEEDS, 2), "seed", 10).await;
-    log.delete_below(at(topic::SEEDS, 2), 4).await.unwrap();
-    let (stage, _) = Scripted::new(SEEDS, |_, _, _| {});
-    let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
-    assert!(error.contains("crawl.seeds/2: the group `scripted` has no commit and would start at 0"), "{error}");
+async fn a_stage_with_a_start_of_its_own_reads_from_there_and_the_commit_follows() {
+    let tp = at(topic::SEEDS, 2);
+    for (from, expected) in [(StartFrom::Offset(4), 4), (StartFrom::Offset(8), 8), (StartFrom::LogStart, 2)] {
+        let log = MemoryLog::new(&specs());
+        for partition in 0..PARTITIONS {
+            fill(&log, at(topic::SEEDS, partition), "seed", 10).await;
+            log.delete_below(at(topic::SEEDS, partition), 2).await.unwrap();
+        }
+        let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+        stage.start_from = from;
+        let running = play(stage, &log, config());
+        until_committed(&log, tp, expected).await;
+        let count = usize::try_from(10 - expected).unwrap() * PARTITIONS as usize;
+        until_seen(&seen, "the records", |seen| seen.received.len() == count).await;
+        assert!(seen.lock().unwrap().received.iter().all(|(origin, _)| origin.offset >= expected));
+        running.kill().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +265,7 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
         (7, "the process ended while only this record was in flight: 3 crashes, 0 unexplained ends")
     );
     running.end().await.unwrap();
-    assert_eq!(metadata(&log, tp).await, r#"{"stage":"at crawl.seeds/0"}"#, "an orderly end leaves no count");
+    assert_eq!(metadata(&log, tp).await, "", "an orderly end leaves no count");
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,9 +281,7 @@ async fn a_record_alone_is_not_handed_out_before_its_trial_is_committed() {
     }
     // The first commit of an opening counts the start, one for each of the four partitions; the next ones are refused.
     (0..4).for_each(|_| log.script_commit(ScriptedResult::Pass));
-    (0..10).for_each(|_| {
-        log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) });
-    });
+    refuse_commits(&log, 10);
     let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let running = play(stage, &log, config());
     until_committed(&log, tp, 3).await;

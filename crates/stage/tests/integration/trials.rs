@@ -185,30 +185,6 @@ async fn a_trial_beside_a_record_that_does_not_end_comes_at_last_and_does_not_co
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stage_that_ends_during_its_trial_releases_the_others() {
-    for is_orderly in [true, false] {
-        let log = MemoryLog::new(&specs());
-        crash(&log, false).await;
-        let trials = Trials::default();
-        let (stage, other) = slow(DISCOVERED);
-        let sibling = start(&trials, stage, &log, "busy");
-        let (stage, seen) = slow(SEEDS);
-        let running = start(&trials, stage, &log, TRYING);
-        until_received(&seen, 1).await;
-        fill(&log, at(topic::DISCOVERED, 1), "link", 1).await;
-        a_while().await;
-        assert_eq!(received(&other), 0);
-        if is_orderly {
-            running.end().await.unwrap();
-        } else {
-            running.kill().await;
-        }
-        until_received(&other, 1).await;
-        sibling.kill().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_panic_outside_of_the_loops_counts_against_the_record_that_is_tried() {
     let log = MemoryLog::new(&specs());
     crash(&log, false).await;

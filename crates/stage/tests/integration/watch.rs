@@ -2,19 +2,17 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
-use crate::play::*;
-use futures::future::{BoxFuture, FutureExt as _, pending, ready};
-use orbweaver_log::{
-    Bounds, Commit, Consumer, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
+use crate::play::{
+    watched::{UNANSWERED, Watched},
+    *,
 };
-use orbweaver_messages::{Millis, Topic, topic};
+use futures::future::{FutureExt as _, ready};
+use orbweaver_log::{Commit, Log, MemoryLog, Record, TopicPartition};
+use orbweaver_messages::{Topic, topic};
 use orbweaver_stage::{
     completion::{GroupTopic, OffsetSnapshot},
     retention::{Bound, Declarations, DeclaredGroups, Retention, TopicRetention},
@@ -191,73 +189,6 @@ async fn without_a_declared_group_a_topic_of_users_is_bounded_by_age_and_bytes_a
     assert_eq!(start(Bound { age: Some(Duration::from_secs(20)), bytes: Some(90_000 * partitions) }).await, 80);
 }
 
-/// A log on which, unless it is well, the commits of a group and the bounds of a partition are never answered, and a
-/// deletion fails.
-struct Troubled {
-    inner: MemoryLog,
-    well: AtomicBool,
-}
-
-/// Group without commits on a troubled log.
-const UNANSWERED: &str = "unanswered";
-
-impl Troubled {
-    fn is_well(&self) -> bool {
-        self.well.load(Ordering::Relaxed)
-    }
-}
-
-impl Log for Troubled {
-    fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
-        self.inner.partitions(topic)
-    }
-
-    fn record_limit(&self) -> usize {
-        self.inner.record_limit()
-    }
-
-    fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        self.inner.append(records)
-    }
-
-    fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
-        self.inner.consumer(group, topics)
-    }
-
-    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        self.inner.reader(tp, from)
-    }
-
-    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        if !self.is_well() && tp == at(topic::DISCOVERED, 0) {
-            return pending().boxed();
-        }
-        self.inner.bounds(tp)
-    }
-
-    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
-        self.inner.offset_at(tp, timestamp_ms)
-    }
-
-    fn committed<'a>(
-        &'a self,
-        group: &'a str,
-        tps: &'a [TopicPartition],
-    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        if !self.is_well() && group == UNANSWERED {
-            return pending().boxed();
-        }
-        self.inner.committed(group, tps)
-    }
-
-    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        if !self.is_well() && tp == at(topic::OUTCOMES, 1) {
-            return ready(Err(LogError::Unavailable("REQUEST_TIMED_OUT".to_owned()))).boxed();
-        }
-        self.inner.delete_below(tp, before)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_cannot_be_swept_holds_up_no_other() {
     let log = MemoryLog::new(&specs());
@@ -280,14 +211,15 @@ async fn a_partition_that_cannot_be_swept_holds_up_no_other() {
         }
         starts
     };
-    let troubled = Arc::new(Troubled { inner: log.clone(), well: AtomicBool::new(false) });
+    let troubled = Arc::new(Watched::new(&log));
+    troubled.is_troubled.store(true, Ordering::Relaxed);
     let mut retention = Retention::new(troubled.clone(), expiring);
     let swept = tokio::time::timeout(Duration::from_secs(600), retention.sweep(0)).await;
     let error = swept.unwrap().unwrap_err();
     assert_eq!(starts().await, [0, 0, 0, 0, 0, 5, 5, 5, 5, 0, 5, 5]);
     assert_eq!(error.tps, 6);
     assert_eq!(error.first.to_string(), "the log is unavailable: crawl.seeds took longer than 20s");
-    troubled.well.store(true, Ordering::Relaxed);
+    troubled.is_troubled.store(false, Ordering::Relaxed);
     assert_eq!(retention.sweep(0).await.unwrap(), 6);
     assert_eq!(starts().await, [5; 12]);
 }

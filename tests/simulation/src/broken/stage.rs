@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
     Actions, Incomplete, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Token,
@@ -211,9 +211,5 @@ impl<S: Stage> Stage for BrokenStage<S> {
 
     fn ends_of_rejected(record: &ConsumerRecord, now: Millis) -> Vec<Record> {
         S::ends_of_rejected(record, now)
-    }
-
-    fn commit_metadata(&self, tp: TopicPartition) -> String {
-        self.stage.commit_metadata(tp)
     }
 }

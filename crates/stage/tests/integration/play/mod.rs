@@ -12,11 +12,14 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Offset, Partition, Record, TopicPartition, TopicSpec};
+use orbweaver_log::{
+    Cleanup, ConsumerRecord, Log, LogError, MemoryLog, Offset, Partition, Record, TopicPartition, TopicSpec,
+    memory::ScriptedResult,
+};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
     Actions, Incomplete, Origin, PartitionContext, Perform, PerformError, RestoreSpec, Runner, RunnerConfig,
-    ScriptedClock, Stage, StageError, Trials, Worker, metrics::Metrics,
+    ScriptedClock, Stage, StageError, StartFrom, Trials, Worker, metrics::Metrics,
 };
 use prometheus::Registry;
 use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle, time::Instant};
@@ -66,6 +69,7 @@ pub struct Scripted {
     pub claims: &'static [Topic],
     pub tails: &'static [Topic],
     pub restores: Vec<RestoreSpec>,
+    pub start_from: StartFrom,
     pub needs_proof: bool,
     /// Texts of records at which the stage panics.
     pub poison: Vec<String>,
@@ -86,6 +90,7 @@ impl Scripted {
                 claims: &[],
                 tails: &[],
                 restores: vec![],
+                start_from: StartFrom::CommitPoint,
                 needs_proof: false,
                 poison: vec![],
                 seen: seen.clone(),
@@ -123,6 +128,10 @@ impl Stage for Scripted {
 
     fn tails(&self) -> &'static [Topic] {
         self.tails
+    }
+
+    fn start_from(&self, _: TopicPartition) -> StartFrom {
+        self.start_from
     }
 
     fn restore_specs(&self, _: Partition) -> Vec<RestoreSpec> {
@@ -238,10 +247,6 @@ impl Stage for Scripted {
     fn due(&self, _: Millis) -> usize {
         self.seen().due
     }
-
-    fn commit_metadata(&self, tp: TopicPartition) -> String {
-        format!("at {tp}")
-    }
 }
 
 /// Executor that records effects, and worker that completes jobs at once.
@@ -298,6 +303,12 @@ pub fn text(record: &ConsumerRecord) -> String {
 pub async fn fill(log: &MemoryLog, tp: TopicPartition, prefix: &str, count: usize) {
     let records = (0..count).map(|number| record(tp, &format!("{prefix}{number}"))).collect();
     log.append(records).await.unwrap();
+}
+
+/// Makes the next `count` commits fail, although their partitions are still assigned.
+pub fn refuse_commits(log: &MemoryLog, count: usize) {
+    let busy = || ScriptedResult::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) };
+    (0..count).for_each(|_| log.script_commit(busy()));
 }
 
 /// Returns the offset committed by the group; `None` without a commit.

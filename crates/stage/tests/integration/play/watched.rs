@@ -3,12 +3,12 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use futures::future::{BoxFuture, FutureExt as _, ready};
+use futures::future::{BoxFuture, FutureExt as _, pending, ready};
 use orbweaver_log::{
     Bounds, Commit, Consumer, Event, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
 };
@@ -27,6 +27,9 @@ pub enum Call {
 
 type Hook = Arc<dyn Fn(Call) + Send + Sync>;
 
+/// Group whose commits a troubled log does not return.
+pub const UNANSWERED: &str = "unanswered";
+
 pub struct Watched {
     pub inner: MemoryLog,
     /// Number of readers created.
@@ -39,16 +42,29 @@ pub struct Watched {
     pub old_answers: AtomicUsize,
     /// Time in milliseconds until a commit is answered.
     pub commit_takes: Arc<AtomicUsize>,
+    /// Whether the commits of [`UNANSWERED`] and the bounds of `crawl.discovered/0` are never answered, and deletions
+    /// from `crawl.outcomes/1` fail.
+    pub is_troubled: AtomicBool,
     /// Called at the start of each call of a consumer.
     pub hook: Hook,
 }
 
 impl Watched {
     pub fn new(inner: &MemoryLog) -> Self {
-        let none = || AtomicUsize::new(0);
-        let (readers, ahead, old_answers) = (none(), none(), none());
-        let (commit_takes, hook) = (Arc::default(), Arc::new(|_| {}));
-        Self { inner: inner.clone(), readers, ahead, away_until: Instant::now(), old_answers, commit_takes, hook }
+        Self {
+            inner: inner.clone(),
+            readers: AtomicUsize::default(),
+            ahead: AtomicUsize::default(),
+            away_until: Instant::now(),
+            old_answers: AtomicUsize::default(),
+            commit_takes: Arc::default(),
+            is_troubled: AtomicBool::default(),
+            hook: Arc::new(|_| {}),
+        }
+    }
+
+    fn is_troubled(&self, at: bool) -> bool {
+        at && self.is_troubled.load(Ordering::Relaxed)
     }
 }
 
@@ -79,6 +95,9 @@ impl Log for Watched {
     }
 
     fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        if self.is_troubled(tp == TopicPartition::new(topic::DISCOVERED, 0)) {
+            return pending().boxed();
+        }
         let ahead = if tp.topic == topic::CONTROL { self.ahead.load(Ordering::Relaxed) as u64 } else { 0 };
         async move {
             let bounds = self.inner.bounds(tp).await?;
@@ -96,6 +115,9 @@ impl Log for Watched {
         group: &'a str,
         tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
+        if self.is_troubled(group == UNANSWERED) {
+            return pending().boxed();
+        }
         let less = |left: usize| left.checked_sub(1);
         if self.old_answers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
             return ready(Ok(vec![None; tps.len()])).boxed();
@@ -104,6 +126,9 @@ impl Log for Watched {
     }
 
     fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        if self.is_troubled(tp == TopicPartition::new(topic::OUTCOMES, 1)) {
+            return ready(Err(LogError::Unavailable("REQUEST_TIMED_OUT".to_owned()))).boxed();
+        }
         self.inner.delete_below(tp, before)
     }
 }

@@ -1,5 +1,9 @@
-//! Cost of the runtime per record: a log that does nothing delivers the same batch repeatedly and accepts every append
-//! at once. `bare` polls that log without any runtime; the additional time of the others is the runtime's.
+//! Cost of the runtime, with stages that do nothing.
+//!
+//! `overhead`: a log that does nothing delivers the same batch repeatedly and accepts every append at once. `bare` polls
+//! that log without any runtime; the additional time of the others is the runtime's. `three_stages`: a chain of three
+//! stages on the embedded log: records per second, latency of one record when idle, and CPU time per record in each
+//! stage (the runtime's loop with its reads and appends), printed at the end of each benchmark.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::{
@@ -15,11 +19,19 @@ use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures::future::{BoxFuture, pending, ready};
 use orbweaver_log::{
-    Bounds, Commit, Consumer, ConsumerRecord, Event, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
+    Bounds, Cleanup, Commit, Consumer, ConsumerRecord, EmbeddedLog, Event, Log, LogError, Offset, Options, Partition,
+    Reader, Record, TopicPartition, TopicSpec,
 };
 use orbweaver_messages::{Millis, Topic, topic};
-use orbweaver_stage::{Actions, NoEffects, NoJobs, Origin, Plan, Runner, RunnerConfig, Stage, StageError, Step};
+use orbweaver_stage::{
+    Actions, NoEffects, NoJobs, Origin, Plan, Runner, RunnerConfig, Stage, StageError, Step, metrics::Metrics,
+};
+use prometheus::Registry;
+use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
+
+const KEY: &[u8] = b"example.org";
+const VALUE: &[u8] = &[b'x'; 300];
 
 const RECORDS: u64 = 200_000;
 const TP: TopicPartition = TopicPartition { topic: topic::SEEDS, partition: 0 };
@@ -47,13 +59,12 @@ impl Consumer for NullConsumer {
         if !self.started || self.next >= RECORDS {
             return Box::pin(pending());
         }
-        let value = Bytes::from_static(&[b'x'; 300]);
         let record = |offset| ConsumerRecord {
             tp: TP,
             offset,
             timestamp_ms: 1,
-            key: Some(Bytes::from_static(b"example.org")),
-            value: Some(value.clone()),
+            key: Some(Bytes::from_static(KEY)),
+            value: Some(Bytes::from_static(VALUE)),
             headers: vec![],
         };
         let end = (self.next + self.log.batch).min(RECORDS);
@@ -140,19 +151,25 @@ enum Does {
     PlanARecord,
 }
 
-struct Trivial(Does);
+/// A stage that completes or forwards each record.
+struct Pass {
+    name: &'static str,
+    topics: &'static [Topic],
+    to: Topic,
+    does: Does,
+}
 
-impl Stage for Trivial {
+impl Stage for Pass {
     type Job = Infallible;
     type Done = Infallible;
     type Effect = Infallible;
 
     fn service(&self) -> &'static str {
-        "trivial"
+        self.name
     }
 
     fn topics(&self) -> &'static [Topic] {
-        &[topic::SEEDS]
+        self.topics
     }
 
     fn receive(
@@ -161,14 +178,11 @@ impl Stage for Trivial {
         now: Millis,
         actions: &mut Actions<Infallible, Infallible>,
     ) -> Result<(), StageError> {
-        let pass = |record: ConsumerRecord| Record {
-            tp: record.tp,
-            key: record.key,
-            value: record.value,
-            headers: vec![],
-            timestamp_ms: now,
+        let pass = |record: ConsumerRecord| {
+            let tp = TopicPartition::new(self.to, record.tp.partition);
+            Record { tp, key: record.key, value: record.value, headers: vec![], timestamp_ms: now }
         };
-        match self.0 {
+        match self.does {
             Does::CompleteAtOnce => actions.completes.extend(batch.iter().map(|(origin, _)| *origin)),
             Does::PlanABatch => {
                 let (origins, records): (Vec<_>, Vec<_>) =
@@ -197,7 +211,8 @@ async fn run(does: Does, batch: u64) -> Duration {
     let log = log(batch);
     let (shutdown, committed) = (CancellationToken::new(), log.committed.clone());
     let config = RunnerConfig { commit_interval: Duration::from_millis(5), ..RunnerConfig::default() };
-    let runner = Runner::new(Trivial(does), Arc::new(log), NoJobs, NoEffects, config);
+    let stage = Pass { name: "trivial", topics: &[TP.topic], to: TP.topic, does };
+    let runner = Runner::new(stage, Arc::new(log), NoJobs, NoEffects, config);
     let begun = Instant::now();
     let task = tokio::spawn(runner.run(shutdown.clone()));
     while committed.load(Ordering::Acquire) < RECORDS {
@@ -245,5 +260,128 @@ fn overhead(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, overhead);
+const PARTITIONS: Partition = 4;
+const CHAIN: [Topic; 4] = [topic::SEEDS, topic::DISCOVERED, topic::FRONTIER, topic::OUTCOMES];
+const NAMES: [&str; 3] = ["first", "second", "third"];
+
+struct Chain {
+    log: Arc<EmbeddedLog>,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    _dir: tempfile::TempDir,
+}
+
+impl Chain {
+    fn start(runtime: &Runtime) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let topics = CHAIN.iter().chain([&topic::DEAD_LETTERS]);
+        let specs: Vec<_> = topics.map(|&topic| TopicSpec::new(topic, PARTITIONS, Cleanup::Delete)).collect();
+        let log = Arc::new(EmbeddedLog::open(dir.path(), Options::default(), &specs).unwrap());
+        let (metrics, shutdown) = (Metrics::register(&Registry::new()).unwrap(), CancellationToken::new());
+        let stages: [&'static [Topic]; 3] = [&[CHAIN[0]], &[CHAIN[1]], &[CHAIN[2]]];
+        let tasks = stages.into_iter().enumerate().map(|(number, topics)| {
+            let (name, to) = (NAMES[number], CHAIN[number + 1]);
+            let stage = Pass { name, topics, to, does: Does::PlanABatch };
+            let runner = Runner::new(stage, log.clone(), NoJobs, NoEffects, RunnerConfig::default());
+            let running = runner.with_metrics(&metrics).run(shutdown.clone());
+            runtime.spawn(async move { running.await.unwrap() })
+        });
+        let tasks = tasks.collect();
+        Self { log, metrics, shutdown, tasks, _dir: dir }
+    }
+
+    fn records(count: usize) -> Vec<Record> {
+        let record = |number: usize| Record {
+            tp: TopicPartition::new(CHAIN[0], (number % PARTITIONS as usize) as Partition),
+            key: Some(Bytes::from_static(KEY)),
+            value: Some(Bytes::from_static(VALUE)),
+            headers: vec![],
+            timestamp_ms: 1,
+        };
+        (0..count).map(record).collect()
+    }
+
+    async fn readers(&self) -> Vec<Box<dyn Reader>> {
+        let mut readers = vec![];
+        for partition in 0..PARTITIONS {
+            let tp = TopicPartition::new(CHAIN[3], partition);
+            let end = self.log.bounds(tp).await.unwrap().end;
+            readers.push(self.log.reader(tp, end).await.unwrap());
+        }
+        readers
+    }
+
+    /// Appends `count` records in batches and waits until all arrive at the other end.
+    async fn pass(&self, count: usize, batch: usize) -> Duration {
+        let mut readers = self.readers().await;
+        let begun = Instant::now();
+        let mut left = count;
+        while left > 0 {
+            let records = Self::records(left.min(batch));
+            left -= records.len();
+            self.log.append(records).await.unwrap();
+        }
+        let mut out = 0;
+        while out < count {
+            for reader in &mut readers {
+                out += reader.read(Duration::from_millis(1)).await.unwrap().len();
+            }
+        }
+        begun.elapsed()
+    }
+
+    /// Returns the time from the append of one record to its arrival at the other end.
+    async fn one(&self) -> Duration {
+        let tp = TopicPartition::new(CHAIN[3], 0);
+        let end = self.log.bounds(tp).await.unwrap().end;
+        let mut reader = self.log.reader(tp, end).await.unwrap();
+        let begun = Instant::now();
+        self.log.append(Self::records(1)).await.unwrap();
+        while reader.read(Duration::from_secs(1)).await.unwrap().is_empty() {}
+        begun.elapsed()
+    }
+
+    fn end(self, runtime: &Runtime, records: u64) {
+        for name in NAMES {
+            let seconds = self.metrics.cpu(name).seconds();
+            eprintln!("  {name}: {:.3} µs CPU a record", seconds * 1e6 / records as f64);
+        }
+        self.shutdown.cancel();
+        runtime.block_on(async {
+            for task in self.tasks {
+                task.await.unwrap();
+            }
+        });
+    }
+}
+
+fn three_stages(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut group = criterion.benchmark_group("three_stages");
+    group.sample_size(10).measurement_time(Duration::from_secs(4)).warm_up_time(Duration::from_secs(1));
+    for (batch, count) in [(1000, 100_000), (10, 20_000)] {
+        group.throughput(Throughput::Elements(count as u64));
+        let (chain, mut records) = (Chain::start(&runtime), 0);
+        group.bench_function(format!("batches_of_{batch}"), |bencher| {
+            bencher.iter_custom(|iterations| {
+                records += iterations * count as u64;
+                (0..iterations).map(|_| runtime.block_on(chain.pass(count, batch))).sum()
+            });
+        });
+        chain.end(&runtime, records);
+    }
+    group.throughput(Throughput::Elements(1));
+    let (chain, mut records) = (Chain::start(&runtime), 0);
+    group.bench_function("one_record_when_idle", |bencher| {
+        bencher.iter_custom(|iterations| {
+            records += iterations;
+            (0..iterations).map(|_| runtime.block_on(chain.one())).sum()
+        });
+    });
+    chain.end(&runtime, records);
+    group.finish();
+}
+
+criterion_group!(benches, overhead, three_stages);
 criterion_main!(benches);
