@@ -50,8 +50,8 @@ struct Schema {
     version: u32,
     header: Option<String>,
     key_prefix: Option<String>,
-    #[serde(default)]
-    encoding: Encoding,
+    #[serde(rename = "encoding")]
+    _encoding: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,18 +62,10 @@ enum Cleanup {
     Keep,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ReadBack {
     Lease,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Encoding {
-    #[default]
-    Json,
-    Binary,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -97,18 +89,18 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn topic(constant: &str, description: &Description) -> Result<String, std::fmt::Error> {
     let Description { purpose, producers, consumers, collectors, users, followers, key, cleanup, .. } = description;
-    let read_back = description.read_back.as_ref().map_or("None".to_owned(), |it| format!("Some(ReadBack::{it:?})"));
+    let is_read_back = description.read_back.is_some();
     let mut schemas = String::new();
-    for Schema { name, version, header, key_prefix, encoding } in &description.schemas {
+    for Schema { name, version, header, key_prefix, .. } in &description.schemas {
         write!(
             schemas,
             "SchemaRef {{ name: {name:?}, version: {version}, version_text: \"{version}\", header: {header:?}, \
-             key_prefix: {key_prefix:?}, encoding: Encoding::{encoding:?} }},"
+             key_prefix: {key_prefix:?} }},"
         )?;
     }
     Ok(format!(
         "TopicDescription {{ topic: {constant}, purpose: {purpose:?}, producers: &{producers:?}, consumers: \
          &{consumers:?}, collectors: &{collectors:?}, users: {users}, followers: &{followers:?}, key: {key:?}, cleanup: \
-         Cleanup::{cleanup:?}, schemas: &[{schemas}], read_back: {read_back} }},"
+         Cleanup::{cleanup:?}, schemas: &[{schemas}], is_read_back: {is_read_back} }},"
     ))
 }

@@ -45,18 +45,15 @@ impl SeenBatch {
     /// Returns an error if there is no value, or if its length is not a multiple of an entry's.
     pub fn decode(value: Option<&Bytes>) -> Result<Self, MessageError> {
         let value = value.ok_or(MessageError::Empty("seen"))?;
-        if value.len() % ENTRY_BYTES != 0 {
+        let (chunks, rest) = value.as_chunks::<ENTRY_BYTES>();
+        if !rest.is_empty() {
             let reason = format!("{} bytes is not a multiple of the entry size of {ENTRY_BYTES} bytes", value.len());
             return Err(MessageError::Invalid { message: "seen", reason });
         }
-        let entries = value.chunks_exact(ENTRY_BYTES).map(|chunk| {
-            let mut fingerprint = [0; 16];
-            fingerprint.copy_from_slice(&chunk[4..]);
-            SeenEntry {
-                slot: u16::from_le_bytes([chunk[0], chunk[1]]),
-                depth: u16::from_le_bytes([chunk[2], chunk[3]]),
-                fingerprint: Fingerprint(fingerprint),
-            }
+        let entries = chunks.iter().map(|chunk| SeenEntry {
+            slot: u16::from_le_bytes([chunk[0], chunk[1]]),
+            depth: u16::from_le_bytes([chunk[2], chunk[3]]),
+            fingerprint: Fingerprint(std::array::from_fn(|at| chunk[4 + at])),
         });
         Ok(Self { entries: entries.collect() })
     }

@@ -27,22 +27,6 @@ pub enum Cleanup {
     Keep,
 }
 
-/// Distance by which a log is read back although its records are complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ReadBack {
-    /// One lease, [`LEASE_MS`](crate::LEASE_MS): younger records must not be deleted.
-    Lease,
-}
-
-/// Encoding of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Encoding {
-    /// JSON, described by `schemas/NAME.vVERSION.schema.json`.
-    Json,
-    /// Binary, described by the topic's notes.
-    Binary,
-}
-
 /// Message that a topic carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaRef {
@@ -54,7 +38,6 @@ pub struct SchemaRef {
     pub header: Option<&'static str>,
     /// Key prefix of the records that carry it; `None`: all records.
     pub key_prefix: Option<&'static str>,
-    pub encoding: Encoding,
 }
 
 /// Description of a topic.
@@ -79,8 +62,9 @@ pub struct TopicDescription {
     pub cleanup: Cleanup,
     /// Messages that its records carry.
     pub schemas: &'static [SchemaRef],
-    /// Distance by which the topic is read back although its records are complete.
-    pub read_back: Option<ReadBack>,
+    /// Whether the topic is read back by one lease, [`LEASE_MS`](crate::LEASE_MS), although its records are complete:
+    /// younger records must not be deleted.
+    pub is_read_back: bool,
 }
 
 /// Returns all topics of the pipeline, in the order of the data flow.
@@ -147,7 +131,7 @@ mod tests {
         assert_eq!(kept(CONTROL), Some(Cleanup::Compact));
         assert_eq!(kept(SEEN), Some(Cleanup::Keep));
         for topic in [SCHEDULED, OUTCOMES] {
-            assert_eq!(describe(topic).and_then(|d| d.read_back), Some(ReadBack::Lease), "{topic}");
+            assert!(describe(topic).is_some_and(|d| d.is_read_back), "{topic}");
         }
         assert_eq!(describe(Topic("crawl.unknown")), None);
         assert_eq!(named("crawl.unknown"), None);

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use orbweaver_messages::topic::{Cleanup, ReadBack, SchemaRef, TopicDescription, topics};
+use orbweaver_messages::topic::{Cleanup, SchemaRef, TopicDescription, topics};
 
 const BEGIN: &str = "<!-- topics -->\n";
 const END: &str = "<!-- /topics -->";
@@ -26,10 +26,7 @@ fn row(topic: &TopicDescription) -> String {
         Cleanup::Compact => "compact",
         Cleanup::Keep => "keep",
     };
-    let read_back = match topic.read_back {
-        Some(ReadBack::Lease) => ", read back by a lease",
-        None => "",
-    };
+    let read_back = if topic.is_read_back { ", read back by a lease" } else { "" };
     let cells = [
         format!("[`{0}`](topics/{0}.yaml)", topic.topic),
         topic.purpose.to_owned(),
