@@ -105,7 +105,7 @@ impl TopicRetention {
         Self {
             topic: described.topic,
             groups: described.consumers.iter().map(ToString::to_string).collect(),
-            keep_back: described.read_back.map_or(Duration::ZERO, |_| lease),
+            keep_back: if described.is_read_back { lease } else { Duration::ZERO },
             bound: Bound::default(),
         }
     }
