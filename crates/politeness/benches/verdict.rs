@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use orbweaver_politeness::{Limits, Robots};
+use orbweaver_politeness::AgentRules;
 
 /// Makes a file like that of a large site: `rules` rules, every tenth with wildcards.
 fn file(rules: usize) -> String {
@@ -21,16 +21,16 @@ fn file(rules: usize) -> String {
 fn verdict(c: &mut Criterion) {
     for rules in [10, 100, 5000] {
         let text = file(rules);
-        let parsed = Robots::parse(text.as_bytes(), &Limits::default()).rules_for("orbweaver");
+        let parsed = AgentRules::parse(text.as_bytes(), "orbweaver");
         let path = "/catalogue/items/by-name/a-rather-long-name.html?sort=price&page=12";
         c.bench_function(&format!("verdict/{rules}_rules"), |b| b.iter(|| parsed.verdict(black_box(path)).allowed));
     }
     let wild = format!("User-agent: *\nDisallow: /{}\n", "*a".repeat(2000));
-    let parsed = Robots::parse(wild.as_bytes(), &Limits::default()).rules_for("orbweaver");
+    let parsed = AgentRules::parse(wild.as_bytes(), "orbweaver");
     let path = format!("/{}{}", "a".repeat(1999), "b".repeat(6000));
     c.bench_function("verdict/2000_wildcards_on_8_KB", |b| b.iter(|| parsed.verdict(black_box(&path)).allowed));
     let text = file(1000);
-    c.bench_function("parse/1000_rules", |b| b.iter(|| Robots::parse(black_box(text.as_bytes()), &Limits::default())));
+    c.bench_function("parse/1000_rules", |b| b.iter(|| AgentRules::parse(black_box(text.as_bytes()), "orbweaver")));
 }
 
 criterion_group!(benches, verdict);

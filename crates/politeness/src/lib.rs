@@ -9,12 +9,7 @@
 //! Nothing here reads a clock, a socket or a random source: `now` is a value. The rate-limiter and the fetcher both
 //! decide with this crate, so that they cannot disagree about a rule.
 //!
-//! | module | contents |
-//! |---|---|
-//! | [`robots`] | RFC 9309: groups, rules, matching, the meaning of the response to a request for the file |
-//! | [`clock`] | interval of a site, learned from its responses; time of its next request |
-//! | [`backoff`] | retry delays, block durations, `Retry-After` |
-//! | `user_agent` | name of the crawler |
+//! The modules are listed in `README.md`.
 
 pub mod backoff;
 pub mod clock;
@@ -23,5 +18,5 @@ mod user_agent;
 
 pub use backoff::{MAX_ATTEMPTS, MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 pub use clock::{AdaptiveInterval, next_request_ms, one_in_flight};
-pub use robots::{AgentRules, Explanation, Limits, Robots, Verdict, agent_token, explain};
+pub use robots::{AgentRules, Explanation, Verdict, agent_token, explain};
 pub use user_agent::UserAgent;

@@ -6,7 +6,7 @@ use orbweaver_log::{Partition, Record};
 use orbweaver_messages::{DispatchId, Millis, Outcome, OutcomeKind, UrlContext};
 use orbweaver_politeness::{
     MAX_ATTEMPTS, MAX_BLOCKS,
-    robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, STALE_MS, UNREACHABLE_MS},
+    robots::{RobotsPolicy, STALE_MS, UNREACHABLE_MS},
 };
 use orbweaver_store::{RobotsRow, event_time};
 use orbweaver_url::{Fingerprint, Url, partition_of, slot_of};
@@ -15,9 +15,10 @@ use crate::{
     address,
     classify::{block_ends, retry_at},
     client::{Attempt, Body, FetchError},
-    config::FetcherConfig,
+    config::{FetcherConfig, millis},
     records::{add_times, outcome_record},
-    robots_cache::{CachedRobots, Tries},
+    robots_cache::Tries,
+    robots_lookups::RobotsLookup,
 };
 
 /// Id of an outcome that ends no dispatch: it reports a request to a site for a dispatch of another one.
@@ -28,24 +29,49 @@ pub(crate) fn authority_of(url: &Url) -> Arc<str> {
     url.origin().ascii_serialization().into()
 }
 
-/// A request for a robots.txt.
+/// A request for a robots.txt, and its result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RobotsRequest<'a> {
     /// Authority whose file is requested.
     pub(crate) authority: &'a str,
     pub(crate) url: &'a Url,
-    /// Number of redirects so far.
-    pub(crate) redirects: u8,
+    pub(crate) attempt: &'a Attempt,
+    pub(crate) lookup: &'a RobotsLookup,
     /// Previous unsuccessful requests.
     pub(crate) tries: Tries,
-    /// Event time of the row in the store, in milliseconds since the Unix epoch; 0 if none is known.
-    pub(crate) stored_ms: Millis,
+}
+
+impl RobotsRequest<'_> {
+    /// Returns the row to store.
+    fn row(&self, status: Option<u16>, body: String, lifetime_ms: Millis) -> RobotsRow {
+        let ended_ms = self.attempt.ended_at_ms;
+        RobotsRow {
+            authority: self.authority.to_owned(),
+            fetched_at_ms: event_time(ended_ms, self.lookup.stored_ms),
+            status,
+            body,
+            expires_ms: ended_ms.saturating_add(lifetime_ms),
+        }
+    }
+
+    /// Returns the row of an authority for which nothing is allowed for a time.
+    fn unreachable(&self, status: Option<u16>) -> RobotsRow {
+        self.row(status, String::new(), UNREACHABLE_MS)
+    }
+
+    /// Returns the result of a failure: retried as often as a page; after that nothing is allowed for a time.
+    fn failing(&self, status: Option<u16>) -> RobotsResult {
+        let tries = Tries { failed: self.tries.failed.saturating_add(1), ..self.tries };
+        if tries.failed >= MAX_ATTEMPTS {
+            return RobotsResult::Store(self.unreachable(status), None);
+        }
+        RobotsResult::Failing { tries, retry_at_ms: retry_at(tries.failed, self.attempt.ended_at_ms), block: None }
+    }
 }
 
 /// Block of a site by its response to a request for a robots.txt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// End of the block.
     pub(crate) until_ms: Millis,
     /// Whether the site named that time itself.
     pub(crate) announced: bool,
@@ -54,25 +80,17 @@ pub(crate) struct Block {
 /// Result of a request for a robots.txt.
 #[derive(Debug)]
 pub(crate) enum RobotsResult {
-    /// A row to store, and to use once it is durable.
-    Store(RobotsRow),
+    /// A row to store, and to use once it is durable; after too many refusals with the block of the last.
+    Store(RobotsRow, Option<Block>),
     /// A redirect to follow.
     Follow(Url),
     /// A failure, to be retried.
     Failing {
         /// Unsuccessful requests, including this one.
         tries: Tries,
-        /// Time of the retry.
         retry_at_ms: Millis,
-    },
-    /// A refusal (429, 503) by the site of the requested URL.
-    Blocked {
-        /// Unsuccessful requests, including this one.
-        tries: Tries,
-        /// Block of that site.
-        block: Block,
-        /// Row to store after too many refusals: nothing is allowed for a time.
-        unreachable: Option<RobotsRow>,
+        /// Block of the site of the requested URL, if that refused (429, 503).
+        block: Option<Block>,
     },
     /// The address is not public.
     Private,
@@ -80,60 +98,45 @@ pub(crate) enum RobotsResult {
     UnknownHost,
 }
 
-/// Decides the meaning of a response. `ended_ms` is the end of the attempt.
-pub(crate) fn judge(
-    sought: RobotsRequest<'_>,
-    attempt: &Attempt,
-    config: &FetcherConfig,
-    ended_ms: Millis,
-) -> RobotsResult {
-    let row = |status, body: String, lifetime_ms: Millis| {
-        RobotsResult::Store(RobotsRow {
-            authority: sought.authority.to_owned(),
-            fetched_at_ms: event_time(ended_ms, sought.stored_ms),
-            status,
-            body,
-            expires_ms: ended_ms.saturating_add(lifetime_ms),
-        })
-    };
-    let millis = |lifetime: std::time::Duration| Millis::try_from(lifetime.as_millis()).unwrap_or(Millis::MAX);
-    let (none_ms, found_ms) = (millis(config.robots_error_lifetime), millis(config.robots_lifetime));
-    let answer = match &attempt.result {
+/// Decides the meaning of a response.
+pub(crate) fn judge(sought: RobotsRequest<'_>, config: &FetcherConfig) -> RobotsResult {
+    let found = |status, body, lifetime_ms| RobotsResult::Store(sought.row(Some(status), body, lifetime_ms), None);
+    let none = |status| found(status, String::new(), millis(config.robots_error_lifetime));
+    let answer = match &sought.attempt.result {
         // A redirect into a private network means that there is no public robots.txt.
-        Err(FetchError::Private) if sought.redirects > 0 => return row(Some(404), String::new(), none_ms),
+        Err(FetchError::Private) if sought.lookup.redirects > 0 => return none(404),
         Err(FetchError::Private) => return RobotsResult::Private,
-        Err(FetchError::UnknownHost) if sought.redirects == 0 => return RobotsResult::UnknownHost,
-        Err(_) => return failing(sought, None, ended_ms),
+        Err(FetchError::UnknownHost) if sought.lookup.redirects == 0 => return RobotsResult::UnknownHost,
+        Err(_) => return sought.failing(None),
         Ok(answer) => answer,
     };
     let status = answer.status;
     if matches!(status, 429 | 503) {
+        let ended_ms = sought.attempt.ended_at_ms;
         let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), sought.tries.refused, ended_ms);
         let tries = Tries { refused: sought.tries.refused.saturating_add(1), ..sought.tries };
-        let unreachable = (tries.refused >= MAX_BLOCKS).then(|| unreachable(sought, Some(status), ended_ms));
-        return RobotsResult::Blocked { tries, block: Block { until_ms, announced }, unreachable };
+        let block = Some(Block { until_ms, announced });
+        if tries.refused >= MAX_BLOCKS {
+            return RobotsResult::Store(sought.unreachable(Some(status)), block);
+        }
+        return RobotsResult::Failing { tries, retry_at_ms: until_ms, block };
     }
-    match (RobotsAnswer::Status { status, redirects: sought.redirects }).policy() {
+    match RobotsPolicy::of(status, sought.lookup.redirects) {
         RobotsPolicy::Parse => {
             let body = match &answer.body {
                 Body::Read { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
                 Body::Unread | Body::NotHtml => String::new(),
             };
-            row(Some(status), body, lifetime_ms(answer.cache_control.as_deref(), found_ms))
+            found(status, body, lifetime_ms(answer.cache_control.as_deref(), millis(config.robots_lifetime)))
         }
         RobotsPolicy::Follow => {
             let target = answer.location.as_deref().and_then(|to| orbweaver_url::resolve(sought.url, to).ok());
-            let allowed = |url: &Url| {
-                let public = config.allow_private || address::literal(url).and_then(address::refusal).is_none();
-                public && !address::has_bad_port(url)
-            };
-            match target.filter(allowed) {
-                Some(target) => RobotsResult::Follow(target),
-                None => row(Some(status), String::new(), none_ms),
-            }
+            let allowed =
+                |url: &Url| (config.allow_private || !address::is_private(url)) && !address::has_bad_port(url);
+            target.filter(allowed).map_or_else(|| none(status), RobotsResult::Follow)
         }
-        RobotsPolicy::AllowAll => row(Some(status), String::new(), none_ms),
-        RobotsPolicy::DisallowAll => failing(sought, Some(status), ended_ms),
+        RobotsPolicy::AllowAll => none(status),
+        RobotsPolicy::DisallowAll => sought.failing(Some(status)),
     }
 }
 
@@ -163,36 +166,12 @@ pub(crate) fn serves_stale(row: &RobotsRow, now: Millis) -> bool {
     is_answer && (-STALE_MS..STALE_MS).contains(&now.saturating_sub(row.expires_ms))
 }
 
-/// Returns the finding for a failure: retried as often as a page; after that nothing is allowed for a time.
-fn failing(sought: RobotsRequest<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsResult {
-    let tries = Tries { failed: sought.tries.failed.saturating_add(1), ..sought.tries };
-    if tries.failed >= MAX_ATTEMPTS {
-        return RobotsResult::Store(unreachable(sought, status, ended_ms));
-    }
-    RobotsResult::Failing { tries, retry_at_ms: retry_at(tries.failed, ended_ms) }
-}
-
-/// Returns the store's row of an authority for which nothing is allowed for a time.
-fn unreachable(sought: RobotsRequest<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsRow {
-    RobotsRow {
-        authority: sought.authority.to_owned(),
-        fetched_at_ms: event_time(ended_ms, sought.stored_ms),
-        status,
-        body: String::new(),
-        expires_ms: ended_ms.saturating_add(UNREACHABLE_MS),
-    }
-}
-
 /// An unsuccessful request, as reported to the services of its site.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report<'a> {
-    /// Site of the URL.
     pub(crate) site: &'a str,
-    /// Requested URL.
     pub(crate) url: &'a Url,
-    /// Result of the request.
     pub(crate) attempt: &'a Attempt,
-    /// Block of the site, if it refused the request.
     pub(crate) block: Option<Block>,
 }
 
@@ -233,16 +212,6 @@ impl Report<'_> {
         };
         self.add_to(&mut outcome);
         outcome_record(&outcome, partition_of(slot_of(self.site), partitions))
-    }
-}
-
-/// Evaluates a stored robots.txt for an agent.
-pub(crate) fn read(row: &RobotsRow, agent: &str) -> CachedRobots {
-    let rules = |robots: &Robots| CachedRobots::Rules(Arc::new(robots.rules_for(agent)));
-    match row.status {
-        Some(200..=299) => rules(&Robots::parse(row.body.as_bytes(), &Limits::default())),
-        Some(300..=428 | 430..=499) => rules(&Robots::allow_all()),
-        _ => CachedRobots::Unreachable,
     }
 }
 

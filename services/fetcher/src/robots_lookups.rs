@@ -7,11 +7,11 @@ use std::{
 
 use orbweaver_log::Partition;
 use orbweaver_messages::Millis;
-use orbweaver_politeness::robots::agent_token;
+use orbweaver_politeness::AgentRules;
 use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
 
-use crate::{active_dispatch::ActiveDispatch, robots::read, robots_cache::CachedRobots};
+use crate::{active_dispatch::ActiveDispatch, robots_cache::CachedRobots};
 
 /// A lookup of a robots.txt, and the dispatches that wait for it.
 #[derive(Debug)]
@@ -38,14 +38,14 @@ impl RobotsLookup {
 /// Running lookups, by authority. Sorted, since they are iterated.
 #[derive(Debug)]
 pub(crate) struct RobotsLookups {
-    /// Product token, looked up in the files.
+    /// User agent, whose product token is looked up in the files.
     agent: String,
     running: BTreeMap<Arc<str>, RobotsLookup>,
 }
 
 impl RobotsLookups {
     pub(crate) fn new(user_agent: &str) -> Self {
-        Self { agent: agent_token(user_agent), running: BTreeMap::new() }
+        Self { agent: user_agent.to_owned(), running: BTreeMap::new() }
     }
 
     pub(crate) fn get(&self, authority: &str) -> Option<&RobotsLookup> {
@@ -56,9 +56,13 @@ impl RobotsLookups {
         self.running.get_mut(authority)
     }
 
-    /// Returns the state that a file leads to.
+    /// Evaluates a stored robots.txt.
     pub(crate) fn read(&self, row: &RobotsRow) -> CachedRobots {
-        read(row, &self.agent)
+        match row.status {
+            Some(200..=299) => CachedRobots::Rules(Arc::new(AgentRules::parse(row.body.as_bytes(), &self.agent))),
+            Some(300..=428 | 430..=499) => CachedRobots::Rules(Arc::default()),
+            _ => CachedRobots::Unreachable,
+        }
     }
 
     /// Adds a dispatch to the lookup of its authority; `true` if that starts with it.

@@ -2,29 +2,13 @@
 
 use orbweaver_messages::Millis;
 
-/// Time after which a robots.txt is requested again, in milliseconds: 24 hours (RFC 9309 section 2.4).
-pub const FRESH_MS: Millis = 24 * 3_600_000;
 /// Longest lifetime of a robots.txt, and the time for which an expired one is used while it cannot be refreshed, in
 /// milliseconds: seven days.
 pub const STALE_MS: Millis = 7 * 24 * 3_600_000;
 /// Time for which a robots.txt counts as unreachable before it is requested again, in milliseconds: ten minutes.
 pub const UNREACHABLE_MS: Millis = 600_000;
 /// Maximum number of redirects followed for a robots.txt, across hosts too.
-pub const MAX_REDIRECTS: u8 = 5;
-
-/// Result of a request for robots.txt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RobotsAnswer {
-    /// A response with this status, after `redirects` redirects.
-    Status {
-        /// The HTTP status.
-        status: u16,
-        /// Number of redirects that led to it.
-        redirects: u8,
-    },
-    /// No response: DNS, connection, TLS, timeout, invalid HTTP.
-    Failed,
-}
+const MAX_REDIRECTS: u8 = 5;
 
 /// Policy for an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,17 +25,17 @@ pub enum RobotsPolicy {
     DisallowAll,
 }
 
-impl RobotsAnswer {
-    /// Returns the policy. 429 counts as unreachable, as with Google: a busy site has not allowed everything. A
-    /// redirect without a target, and the one after [`MAX_REDIRECTS`], count as unavailable.
+impl RobotsPolicy {
+    /// Returns the policy for a response with this status, after `redirects` redirects; without a response the file is
+    /// unreachable. 429 counts as unreachable, as with Google: a busy site has not allowed everything. A redirect
+    /// without a target, and the sixth one, count as unavailable.
     #[must_use]
-    pub fn policy(self) -> RobotsPolicy {
-        match self {
-            Self::Status { status: 200..=299, .. } => RobotsPolicy::Parse,
-            Self::Status { status: 300..=399, redirects } if redirects < MAX_REDIRECTS => RobotsPolicy::Follow,
-            Self::Status { status: 429, .. } => RobotsPolicy::DisallowAll,
-            Self::Status { status: 300..=499, .. } => RobotsPolicy::AllowAll,
-            Self::Status { .. } | Self::Failed => RobotsPolicy::DisallowAll,
+    pub fn of(status: u16, redirects: u8) -> Self {
+        match status {
+            200..=299 => Self::Parse,
+            300..=399 if redirects < MAX_REDIRECTS => Self::Follow,
+            300..=428 | 430..=499 => Self::AllowAll,
+            _ => Self::DisallowAll,
         }
     }
 }

@@ -7,7 +7,6 @@ pub(super) enum Directive {
     Allow,
     Disallow,
     CrawlDelay,
-    Sitemap,
 }
 
 /// Directive names in lower case, with the frequent misspellings that Google's parser accepts.
@@ -15,11 +14,9 @@ const NAMES: &[(&[u8], Directive)] = &[
     (b"disallow", Directive::Disallow),
     (b"allow", Directive::Allow),
     (b"user-agent", Directive::UserAgent),
-    (b"sitemap", Directive::Sitemap),
     (b"crawl-delay", Directive::CrawlDelay),
     (b"useragent", Directive::UserAgent),
     (b"user agent", Directive::UserAgent),
-    (b"site-map", Directive::Sitemap),
     (b"crawldelay", Directive::CrawlDelay),
     (b"dissallow", Directive::Disallow),
     (b"dissalow", Directive::Disallow),
@@ -82,6 +79,5 @@ mod tests {
         assert_eq!(directive(b"dissallow: /"), Some((Directive::Disallow, &b"/"[..])));
         assert_eq!(directive(b"Noindex: /x"), None);
         assert_eq!(directive(b"# User-agent: x"), None);
-        assert_eq!(directive(b"Sitemap: http://x/s.xml"), Some((Directive::Sitemap, &b"http://x/s.xml"[..])));
     }
 }

@@ -1,37 +1,44 @@
-//! Parser: from bytes to groups, in one pass over the lines.
-
-use std::collections::{BTreeMap, HashMap};
+//! Parser: from bytes to the rules of an agent, in one pass over the lines.
 
 use super::{
-    Agent, Limits, MAX_CRAWL_DELAY_MS, Robots,
-    agent::named_agent,
+    MAX_CRAWL_DELAY_MS,
+    agent::{agent_token, named_agent},
     escape::push_escaped,
     line::{Directive, directive, numbered},
     pattern::Pattern,
-    rules::Rule,
+    rules::{AgentRules, Rule},
 };
 
-/// Longest sitemap URL, in bytes; the crawler would not request a longer one.
-const MAX_SITEMAP_BYTES: usize = 8192;
+/// Maximum number of bytes that are parsed: the least that RFC 9309 section 2.5 allows.
+pub(super) const MAX_BYTES: usize = 500 << 10;
+/// Maximum number of rules in all groups; further ones are ignored.
+pub(super) const MAX_RULES: usize = 50_000;
 
-pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Robots {
-    let mut parser = Parser { limits: *limits, ..Parser::default() };
-    for (number, line) in numbered(kept(bytes, limits.max_bytes)) {
-        match directive(line) {
-            Some((Directive::UserAgent, value)) => parser.user_agent(value),
-            Some((Directive::Allow, value)) => parser.rule(true, value, number),
-            Some((Directive::Disallow, value)) => parser.rule(false, value, number),
-            Some((Directive::CrawlDelay, value)) => parser.crawl_delay(value),
-            Some((Directive::Sitemap, value)) => parser.sitemap(value),
-            None => {}
+impl AgentRules {
+    /// Parses a robots.txt for `agent`, a product token or a whole user agent. Any bytes are a robots.txt; lines that
+    /// are no rule are ignored.
+    #[must_use]
+    pub fn parse(robots_txt: &[u8], agent: &str) -> Self {
+        let mut parser = Parser { agent: agent_token(agent), ..Parser::default() };
+        for (number, line) in numbered(kept(robots_txt)) {
+            match directive(line) {
+                Some((Directive::UserAgent, value)) => parser.user_agent(value),
+                Some((Directive::Allow, value)) => parser.rule(true, value, number),
+                Some((Directive::Disallow, value)) => parser.rule(false, value, number),
+                Some((Directive::CrawlDelay, value)) => parser.crawl_delay(value),
+                None => {}
+            }
         }
+        // The groups that name the agent, or else those of `*` (RFC 9309 section 2.2.1).
+        let Named { mut rules, crawl_delay_ms, .. } = if parser.own.is_named { parser.own } else { parser.others };
+        rules.sort_by_key(Rule::precedence);
+        Self { rules: rules.into(), crawl_delay_ms }
     }
-    parser.finish()
 }
 
 /// Returns the part of a file that is parsed: without byte order mark (or the beginning of one), and whole lines only.
-fn kept(bytes: &[u8], max_bytes: usize) -> &[u8] {
-    let bytes = match bytes.get(..max_bytes) {
+fn kept(bytes: &[u8]) -> &[u8] {
+    let bytes = match bytes.get(..MAX_BYTES) {
         // A rule that is cut would be another rule.
         Some(head) if head.len() < bytes.len() => {
             &head[..memchr::memrchr2(b'\r', b'\n', head).map_or(0, |end| end + 1)]
@@ -44,98 +51,77 @@ fn kept(bytes: &[u8], max_bytes: usize) -> &[u8] {
 
 #[derive(Default)]
 struct Parser {
-    limits: Limits,
-    /// Agents named so far, and their indexes by name.
-    agents: Vec<Named>,
-    by_name: HashMap<Box<str>, usize>,
-    /// Agents of the current group.
-    open: Vec<usize>,
-    /// Number of these that already have their crawl-delay from this group.
-    delayed: usize,
+    /// Product token whose rules are wanted.
+    agent: String,
+    /// The groups that name the agent.
+    own: Named,
+    /// The groups that name `*`.
+    others: Named,
+    /// Whether a group has begun; what precedes the first is ignored.
+    has_group: bool,
+    /// Whether the current group names any agent; without one it has no effect.
+    names_any: bool,
     /// Whether a rule was read, so that the next `User-agent` begins a group.
     has_rules: bool,
-    group: Option<usize>,
-    groups: Vec<Vec<Rule>>,
+    /// Number of rules in all groups.
     rules: usize,
-    sitemaps: Vec<String>,
-    /// Number of groups so far, from 1.
-    opened: usize,
 }
 
+/// What the groups of an agent say.
 #[derive(Default)]
 struct Named {
-    agent: Agent,
-    /// Number of the last group (see [`Parser::opened`]) that named the agent.
-    named_in: usize,
+    is_named: bool,
+    /// Whether the current group names the agent.
+    in_group: bool,
+    /// Whether the current group, which names the agent, has no crawl-delay since.
+    awaits_delay: bool,
+    rules: Vec<Rule>,
+    crawl_delay_ms: Option<u64>,
 }
 
 impl Parser {
     fn user_agent(&mut self, value: &[u8]) {
-        if self.has_rules || self.opened == 0 {
-            self.open.clear();
-            (self.delayed, self.has_rules, self.group) = (0, false, None);
-            self.opened += 1;
+        if self.has_rules || !self.has_group {
+            (self.has_group, self.names_any, self.has_rules) = (true, false, false);
+            for named in [&mut self.own, &mut self.others] {
+                (named.in_group, named.awaits_delay) = (false, false);
+            }
         }
         let Some(name) = named_agent(value) else { return };
-        let next = self.agents.len();
-        let index = *self.by_name.entry(name).or_insert(next);
-        if index == next {
-            self.agents.push(Named::default());
-        }
-        if self.agents[index].named_in != self.opened {
-            self.agents[index].named_in = self.opened;
-            self.open.push(index);
+        self.names_any = true;
+        let named = match &*name {
+            "*" => &mut self.others,
+            name if *name == self.agent => &mut self.own,
+            _ => return,
+        };
+        if !named.in_group {
+            (named.is_named, named.in_group, named.awaits_delay) = (true, true, true);
         }
     }
 
     fn rule(&mut self, allow: bool, value: &[u8], line: u32) {
-        if self.opened == 0 {
-            return;
-        }
-        self.has_rules = true;
-        // An empty path matches nothing; rules of a group without agents, or beyond the limit, have no effect.
-        if value.is_empty() || self.open.is_empty() || self.rules >= self.limits.max_rules {
+        self.has_rules = self.has_group;
+        // An empty path matches nothing.
+        if value.is_empty() || !self.names_any || self.rules >= MAX_RULES {
             return;
         }
         self.rules += 1;
-        let group = *self.group.get_or_insert_with(|| {
-            for &index in &self.open {
-                self.agents[index].agent.groups.push(self.groups.len());
-            }
-            self.groups.push(vec![]);
-            self.groups.len() - 1
-        });
-        let rule = Rule { pattern: Pattern::new(value), text: rule_text(allow, value), allow, line, implied: false };
+        // The rules of `*` are not used if a group names the agent.
+        let Some(named) = [&mut self.own, &mut self.others].into_iter().find(|named| named.in_group) else { return };
+        let rule = Rule { pattern: Pattern::new(value), text: rule_text(allow, value), allow, line };
         let directory = if allow { directory_of_index(value) } else { None };
-        let implied = directory.map(|pattern| Rule { pattern, implied: true, ..rule.clone() });
-        self.groups[group].push(rule);
-        self.groups[group].extend(implied);
+        let implied = directory.map(|pattern| Rule { pattern, ..rule.clone() });
+        named.rules.push(rule);
+        named.rules.extend(implied);
     }
 
+    /// Applies a crawl-delay to the agents named since the previous one of the group.
     fn crawl_delay(&mut self, value: &[u8]) {
         let Some(delay_ms) = delay_ms(value) else { return };
-        for &index in &self.open[self.delayed..] {
-            let known = &mut self.agents[index].agent.crawl_delay_ms;
-            *known = (*known).max(Some(delay_ms));
+        for named in [&mut self.own, &mut self.others].into_iter().filter(|named| named.awaits_delay) {
+            named.crawl_delay_ms = named.crawl_delay_ms.max(Some(delay_ms));
+            named.awaits_delay = false;
         }
-        self.delayed = self.open.len();
-    }
-
-    fn sitemap(&mut self, value: &[u8]) {
-        if value.is_empty() || value.len() > MAX_SITEMAP_BYTES || self.sitemaps.len() >= self.limits.max_sitemaps {
-            return;
-        }
-        let url = String::from_utf8_lossy(value);
-        if !self.sitemaps.iter().any(|known| *known == url) {
-            self.sitemaps.push(url.into_owned());
-        }
-    }
-
-    fn finish(self) -> Robots {
-        let mut agents = self.agents;
-        let by_name: BTreeMap<_, _> =
-            self.by_name.into_iter().map(|(name, index)| (name, std::mem::take(&mut agents[index].agent))).collect();
-        Robots { agents: by_name, groups: self.groups, sitemaps: self.sitemaps, refuses_all: false }
     }
 }
 

@@ -1,8 +1,13 @@
-//! Rules, and their verdict on a path.
+//! Rules for one agent, and their verdict on a path.
 
 use std::cmp::Reverse;
 
-use super::{escape::comparable_path, pattern::Pattern};
+use serde::Serialize;
+
+use super::{
+    escape::{comparable_path, path_and_query},
+    pattern::Pattern,
+};
 
 /// An `Allow` or `Disallow` line.
 #[derive(Debug, Clone)]
@@ -12,18 +17,7 @@ pub(super) struct Rule {
     pub(super) text: Box<str>,
     pub(super) allow: bool,
     pub(super) line: u32,
-    /// Whether the rule is implied by the previous one, whose text and line it shares.
-    pub(super) implied: bool,
 }
-
-/// Ignores the line number, which belongs to the file and not to the meaning of the rule.
-impl PartialEq for Rule {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.pattern, &self.text, self.allow) == (&other.pattern, &other.text, other.allow)
-    }
-}
-
-impl Eq for Rule {}
 
 impl Rule {
     /// Returns the sort key: the longest rule first, of equally long ones an `Allow` first, then the first line.
@@ -35,7 +29,6 @@ impl Rule {
 /// Whether a path may be requested, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict<'a> {
-    /// Whether the path may be requested.
     pub allowed: bool,
     /// The deciding rule, as `Disallow: /path`; `None` if none matched.
     pub rule: Option<&'a str>,
@@ -43,25 +36,29 @@ pub struct Verdict<'a> {
     pub line: Option<u32>,
 }
 
-/// Rules of a robots.txt for one agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Rules of a robots.txt for one agent. The default is that of an authority without a robots.txt: everything is
+/// allowed.
+#[derive(Debug, Clone, Default)]
 pub struct AgentRules {
     /// Rules in order of precedence: the first that matches decides.
-    rules: Box<[Rule]>,
-    crawl_delay_ms: Option<u64>,
-    refuses_all: bool,
+    pub(super) rules: Box<[Rule]>,
+    pub(super) crawl_delay_ms: Option<u64>,
 }
 
 impl AgentRules {
-    pub(super) fn new(mut rules: Vec<Rule>, crawl_delay_ms: Option<u64>, refuses_all: bool) -> Self {
-        rules.sort_by_key(Rule::precedence);
-        Self { rules: rules.into(), crawl_delay_ms, refuses_all }
-    }
-
     /// Returns whether this path and query may be requested, and the rule that decides.
     #[must_use]
     pub fn verdict(&self, path_and_query: &str) -> Verdict<'_> {
-        decide(self.refuses_all, path_and_query, |path| self.rules.iter().find(|rule| rule.pattern.matches(path)))
+        let deciding = match comparable_path(path_and_query).as_ref() {
+            // RFC 9309 section 2.2.2: "The /robots.txt URI is implicitly allowed."
+            b"/robots.txt" => None,
+            path => self.rules.iter().find(|rule| rule.pattern.matches(path)),
+        };
+        Verdict {
+            allowed: deciding.is_none_or(|rule| rule.allow),
+            rule: deciding.map(|rule| &*rule.text),
+            line: deciding.map(|rule| rule.line),
+        }
     }
 
     /// Returns the crawl-delay, in milliseconds, at most [`super::MAX_CRAWL_DELAY_MS`].
@@ -71,23 +68,30 @@ impl AgentRules {
     }
 }
 
-/// Returns the verdict on a path; `deciding` finds the deciding rule for the normalized path.
-pub(super) fn decide<'a>(
-    refuses_all: bool,
-    path_and_query: &str,
-    deciding: impl FnOnce(&[u8]) -> Option<&'a Rule>,
-) -> Verdict<'a> {
-    let path = comparable_path(path_and_query);
-    // RFC 9309 section 2.2.2: "The /robots.txt URI is implicitly allowed."
-    if path.as_ref() == b"/robots.txt" {
-        return Verdict { allowed: true, rule: None, line: None };
+/// Verdict of a robots.txt on one URL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    pub url: String,
+    /// Whether the agent may request it.
+    pub allowed: bool,
+    /// The deciding rule, as `Disallow: /path`; `null` if none matched.
+    pub rule: Option<String>,
+    /// Line number of the rule, from 1.
+    pub line: Option<u32>,
+    /// Crawl-delay of the agent, in milliseconds.
+    pub crawl_delay_ms: Option<u64>,
+}
+
+/// Explains the verdict of a robots.txt for `agent` on `url` (absolute, or a path).
+#[must_use]
+pub fn explain(robots_txt: &[u8], agent: &str, url: &str) -> Explanation {
+    let rules = AgentRules::parse(robots_txt, agent);
+    let verdict = rules.verdict(path_and_query(url));
+    Explanation {
+        url: url.to_owned(),
+        allowed: verdict.allowed,
+        rule: verdict.rule.map(str::to_owned),
+        line: verdict.line,
+        crawl_delay_ms: rules.crawl_delay_ms(),
     }
-    if refuses_all {
-        return Verdict { allowed: false, rule: None, line: None };
-    }
-    deciding(&path).map_or(Verdict { allowed: true, rule: None, line: None }, |rule| Verdict {
-        allowed: rule.allow,
-        rule: Some(&rule.text),
-        line: Some(rule.line),
-    })
 }
