@@ -7,7 +7,7 @@ use orbweaver_messages::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis, ReadyDis
 use orbweaver_stage::Origin;
 use orbweaver_url::{Url, WideDomains};
 
-use crate::{classify::RequestContext, cookies::Cookies};
+use crate::cookies::Cookies;
 
 /// A dispatch that passes through robots.txt, the site's gate and the request, more than once if it is redirected to
 /// itself.
@@ -98,11 +98,6 @@ impl ActiveDispatch {
         let starts_ms = self.ready.not_before_ms.max(dispatch.dispatched_at_ms);
         let needed_ms = self.answering_ms.saturating_add_unsigned(delays_ms).saturating_add(CLOCK_MARGIN_MS);
         starts_ms.saturating_add(needed_ms) <= dispatch.expires_ms
-    }
-
-    /// Returns the request for classification.
-    pub(crate) fn asked(&self) -> RequestContext<'_> {
-        RequestContext { dispatch: &self.ready.dispatch, url: &self.url, before: &self.before }
     }
 
     /// Returns the URLs that led to the present request, oldest first.

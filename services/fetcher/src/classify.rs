@@ -6,33 +6,27 @@ use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, UrlContext};
 use orbweaver_politeness::{MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 use orbweaver_url::{Fingerprint, Url, UrlError};
 
-use crate::client::{Attempt, Body, FetchError, HttpResponse};
+use crate::{
+    active_dispatch::ActiveDispatch,
+    client::{Attempt, Body, FetchError, HttpResponse},
+};
 
 /// Maximum number of redirects in a chain, as in browsers.
-pub const MAX_CHAIN: usize = 20;
+pub(crate) const MAX_CHAIN: usize = 20;
 /// Maximum total length of the URLs in a chain, in bytes: every record of a URL carries the chain.
-pub const MAX_CHAIN_BYTES: usize = 64 << 10;
+pub(crate) const MAX_CHAIN_BYTES: usize = 64 << 10;
 /// Maximum number of redirects to a known target that are followed within one dispatch.
-pub const MAX_AGAIN: usize = 5;
+pub(crate) const MAX_AGAIN: usize = 5;
 /// Delay before a page that was not read for lack of memory is dispatched again, in milliseconds: the memory is held
 /// by bodies that wait for the log or the store.
-pub const MEMORY_RETRY_MS: Millis = 10_000;
+pub(crate) const MEMORY_RETRY_MS: Millis = 10_000;
 
 /// Reason of an outcome.
-pub type Reason = Cow<'static, str>;
-
-/// A request, as input of the classification.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestContext<'a> {
-    pub dispatch: &'a Dispatch,
-    pub url: &'a Url,
-    /// URLs requested before for this dispatch.
-    pub before: &'a [String],
-}
+pub(crate) type Reason = Cow<'static, str>;
 
 /// Meaning of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// A page.
     Fetched,
     /// The page has not changed.
@@ -45,11 +39,9 @@ pub enum Verdict {
     Refused(Reason),
     /// The site refuses requests for a time.
     Blocked {
-        /// End of the block.
         until_ms: Millis,
         /// Whether the site named that time itself.
         announced: bool,
-        /// Reason of the outcome.
         reason: Reason,
         /// Whether the URL ends too, after too many refusals.
         ends: bool,
@@ -62,20 +54,19 @@ pub enum Verdict {
     Gone(Reason),
 }
 
-#[must_use]
-pub fn classify(asked: RequestContext<'_>, attempt: &Attempt) -> Verdict {
+pub(crate) fn classify(visit: &ActiveDispatch, attempt: &Attempt) -> Verdict {
     match &attempt.result {
         Err(FetchError::Private) => Verdict::Refused(FetchError::Private.reason().into()),
         Err(FetchError::UnknownHost) => Verdict::Gone(FetchError::UnknownHost.reason().into()),
         Err(FetchError::Memory) => {
             Verdict::Deferred(FetchError::Memory.reason().into(), attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS))
         }
-        Err(failure) => transient_failure(asked.dispatch, failure.reason().into(), attempt.ended_at_ms),
-        Ok(answer) => classify_answer(asked, answer, attempt.ended_at_ms),
+        Err(failure) => transient_failure(visit.dispatch(), failure.reason().into(), attempt.ended_at_ms),
+        Ok(answer) => classify_answer(visit, answer, attempt.ended_at_ms),
     }
 }
 
-fn classify_answer(asked: RequestContext<'_>, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
+fn classify_answer(visit: &ActiveDispatch, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
     let reason = || Reason::from(format!("http_{}", answer.status));
     match answer.status {
         200 => match answer.body {
@@ -83,20 +74,19 @@ fn classify_answer(asked: RequestContext<'_>, answer: &HttpResponse, ended_ms: M
             Body::Unread | Body::NotHtml => Verdict::Refused("content_type".into()),
         },
         304 => Verdict::Unchanged,
-        300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(asked, to)),
+        300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(visit, to)),
         429 | 503 => {
-            let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), asked.dispatch.blocks, ended_ms);
-            let ends = asked.dispatch.blocks.saturating_add(1) >= MAX_BLOCKS;
+            let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), visit.dispatch().blocks, ended_ms);
+            let ends = visit.dispatch().blocks.saturating_add(1) >= MAX_BLOCKS;
             Verdict::Blocked { until_ms, announced, reason: reason(), ends }
         }
-        500..=599 => transient_failure(asked.dispatch, reason(), ended_ms),
+        500..=599 => transient_failure(visit.dispatch(), reason(), ended_ms),
         _ => Verdict::Gone(reason()),
     }
 }
 
 /// Returns the verdict on a transient failure: a retry, or the end of the URL after the last attempt.
-#[must_use]
-pub fn transient_failure(dispatch: &Dispatch, reason: Reason, ended_ms: Millis) -> Verdict {
+pub(crate) fn transient_failure(dispatch: &Dispatch, reason: Reason, ended_ms: Millis) -> Verdict {
     if dispatch.last_attempt {
         Verdict::Gone(reason)
     } else {
@@ -105,15 +95,13 @@ pub fn transient_failure(dispatch: &Dispatch, reason: Reason, ended_ms: Millis) 
 }
 
 /// Returns the time of the retry after the `attempt`th failure.
-#[must_use]
-pub fn retry_at(attempt: u8, ended_ms: Millis) -> Millis {
+pub(crate) fn retry_at(attempt: u8, ended_ms: Millis) -> Millis {
     ended_ms.saturating_add_unsigned(retry_delay_ms(attempt))
 }
 
 /// Returns the end of the block of a site that answered 429 or 503, and whether the site named that time itself: the
 /// duration that it requests, else a longer one each time.
-#[must_use]
-pub fn block_ends(retry_after: Option<&str>, blocks_before: u8, ended_ms: Millis) -> (Millis, bool) {
+pub(crate) fn block_ends(retry_after: Option<&str>, blocks_before: u8, ended_ms: Millis) -> (Millis, bool) {
     let asked_ms = retry_after.and_then(|value| retry_after_ms(value, ended_ms));
     let span_ms = asked_ms.unwrap_or_else(|| block_ms(blocks_before.into()));
     (ended_ms.saturating_add_unsigned(span_ms), asked_ms.is_some())
@@ -126,23 +114,23 @@ pub(crate) fn refused_until(outcome: &Outcome) -> Option<Millis> {
     outcome.blocked_until_ms.or_else(|| refused.then(|| block_ends(None, 0, outcome.ended_at_ms).0))
 }
 
-fn redirect(asked: RequestContext<'_>, location: &str) -> Verdict {
-    let target = match orbweaver_url::resolve(asked.url, location) {
+fn redirect(visit: &ActiveDispatch, location: &str) -> Verdict {
+    let target = match orbweaver_url::resolve(&visit.url, location) {
         Ok(target) => target,
         Err(UrlError::TooLong(_)) => return Verdict::Gone("url_too_long".into()),
         Err(_) => return Verdict::Gone("bad_redirect".into()),
     };
-    let UrlContext { crawl, chain, fingerprint, policy, .. } = &asked.dispatch.context;
+    let UrlContext { crawl, chain, fingerprint, policy, .. } = &visit.dispatch().context;
     let of = |url: &Url| Fingerprint::of(crawl, &policy.canonical_text(url));
     let to = of(&target);
     let known = to == *fingerprint
         || chain.iter().filter_map(|passed| orbweaver_url::parse(passed).ok()).any(|passed| of(&passed) == to);
     if known {
-        let looped = asked.before.len() >= MAX_AGAIN;
+        let looped = visit.before.len() >= MAX_AGAIN;
         return if looped { Verdict::Gone("redirect_loop".into()) } else { Verdict::Again(target) };
     }
-    let passed = || chain.iter().chain(asked.before);
-    let bytes = passed().map(String::len).sum::<usize>() + asked.url.as_str().len();
+    let passed = || chain.iter().chain(&visit.before);
+    let bytes = passed().map(String::len).sum::<usize>() + visit.url.as_str().len();
     if passed().count() + 1 > MAX_CHAIN || bytes > MAX_CHAIN_BYTES {
         return Verdict::Gone("too_many_redirects".into());
     }
@@ -150,4 +138,4 @@ fn redirect(asked: RequestContext<'_>, location: &str) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

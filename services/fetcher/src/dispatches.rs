@@ -25,21 +25,16 @@ pub(crate) enum InFlightPlan {
 /// is delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatches {
-    completed: CompletedDispatches,
+    pub(crate) completed: CompletedDispatches,
     /// Dispatches that wait, are in flight, or have not durably ended.
     active: HashSet<(Partition, DispatchId)>,
     plans: HashMap<Token, InFlightPlan>,
     last: Token,
     /// Records of a revoked partition on which work has stopped.
-    abandoned: Vec<Origin>,
+    pub(crate) abandoned: Vec<Origin>,
 }
 
 impl Dispatches {
-    /// Adds a dispatch that ended according to the log.
-    pub(crate) fn recall(&mut self, partition: Partition, id: DispatchId) {
-        self.completed.recall(partition, id);
-    }
-
     /// Accepts a dispatch; `false` if it has ended or is active. Its work is then carried by its first record, which is
     /// incomplete at a lower offset, or by its durable outcome.
     pub(crate) fn accept(&mut self, partition: Partition, id: DispatchId) -> bool {
@@ -69,16 +64,6 @@ impl Dispatches {
         self.abandoned.push(visit.origin);
     }
 
-    /// Moves the origins of abandoned dispatches to `parked`.
-    pub(crate) fn take_abandoned(&mut self, parked: &mut Vec<Origin>) {
-        parked.append(&mut self.abandoned);
-    }
-
-    /// Returns `true` if [`Self::take_abandoned`] has something to move.
-    pub(crate) fn has_abandoned(&self) -> bool {
-        !self.abandoned.is_empty()
-    }
-
     /// Forgets a partition, and returns the number of slots that its plans held.
     pub(crate) fn close(&mut self, partition: Partition) -> usize {
         self.abandoned.retain(|origin| origin.tp.partition != partition);
@@ -86,17 +71,6 @@ impl Dispatches {
         let of_it = |plan: &InFlightPlan| matches!(plan, InFlightPlan::Outcome { name, .. } if name.0 == partition);
         let gone = self.plans.extract_if(|_, plan| of_it(plan));
         gone.filter(|(_, plan)| matches!(plan, InFlightPlan::Outcome { has_slot: true, .. })).count()
-    }
-
-    /// Forgets dispatches that ended long ago.
-    pub(crate) fn expire(&mut self, now: Millis) {
-        self.completed.turn(now);
-    }
-
-    /// Returns the number of dispatches that wait, are in flight, or have not durably ended.
-    #[cfg(test)]
-    pub(crate) fn active(&self) -> usize {
-        self.active.len()
     }
 
     #[cfg(test)]

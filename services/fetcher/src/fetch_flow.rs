@@ -14,9 +14,9 @@ use crate::{
     body::PackedBody,
     classify::{Verdict, classify, retry_at, transient_failure},
     client::{Attempt, FetchError, HttpResponse},
-    gates::{Blocked, QueuedRequest},
+    gates::QueuedRequest,
     records::{
-        add_answer, add_attempt, add_times, discovered_record, of_own_site, outcome, outcome_record, page_record,
+        add_answer, add_times, attempted, discovered_record, of_own_site, outcome, outcome_record, page_record,
         page_row, redirect_row,
     },
     robots::{Block, Report, authority_of},
@@ -39,7 +39,7 @@ impl FetcherStage {
         if let Some(until_ms) = self.gates.blocked_until(&visit.site, at.now) {
             return self.defer(&visit, "blocked", until_ms, at);
         }
-        if !self.config.allow_private && address::literal(&visit.url).and_then(address::refusal).is_some() {
+        if !self.config.allow_private && address::is_private(&visit.url) {
             return self.refuse(&visit, "private_address", at);
         }
         if address::has_bad_port(&visit.url) {
@@ -112,7 +112,7 @@ impl FetcherStage {
             is_first: !visit.before.is_empty(),
             payload: FetchTarget::Page(visit),
         };
-        if let Err(Blocked { wish: QueuedRequest { payload: FetchTarget::Page(visit), .. }, until_ms }) =
+        if let Err((QueuedRequest { payload: FetchTarget::Page(visit), .. }, until_ms)) =
             self.gates.push(&site, wish, asked_ms, at.now)
         {
             self.defer(&visit, "blocked", until_ms, at);
@@ -143,7 +143,7 @@ impl FetcherStage {
     /// Refuses a dispatch without a request.
     pub(crate) fn refuse(&mut self, visit: &ActiveDispatch, reason: &str, at: &mut At<'_>) {
         let outcome = outcome(visit, OutcomeKind::Refused, Some(reason), at.now);
-        self.end(visit, &outcome, vec![Step::Perform(vec![page_write(&outcome, None, None)])], at);
+        self.end(visit, &outcome, row_of_end(&outcome, None), at);
     }
 
     /// Ends a dispatch without a page: with a retry, as refused or as gone.
@@ -160,19 +160,15 @@ impl FetcherStage {
             Verdict::Gone(reason) => (OutcomeKind::Gone, reason, None),
             _ => return,
         };
-        let mut outcome = outcome(visit, kind, Some(&reason), attempt.map_or(at.now, |attempt| attempt.ended_at_ms));
+        let mut outcome = match attempt {
+            Some(attempt) => attempted(visit, kind, Some(&reason), attempt),
+            None => outcome(visit, kind, Some(&reason), at.now),
+        };
         outcome.retry_at_ms = retry_at_ms;
-        if let Some((requested_ms, answered_ms)) = visit.asked_ms {
+        if let (None, Some((requested_ms, answered_ms))) = (attempt, visit.asked_ms) {
             (outcome.requested_at_ms, outcome.answered_at_ms) = (Some(requested_ms), Some(answered_ms));
         }
-        if let Some(attempt) = attempt {
-            add_attempt(&mut outcome, attempt);
-        }
-        let answer = attempt.and_then(|attempt| attempt.result.as_ref().ok());
-        let steps = match kind.is_terminal() {
-            true => vec![Step::Perform(vec![page_write(&outcome, answer, None)])],
-            false => vec![],
-        };
+        let steps = row_of_end(&outcome, attempt.and_then(|attempt| attempt.result.as_ref().ok()));
         self.end(visit, &outcome, steps, at);
     }
 
@@ -199,7 +195,7 @@ impl FetcherStage {
         body: Option<PackedBody>,
         at: &mut At<'_>,
     ) {
-        match classify(visit.asked(), &attempt) {
+        match classify(&visit, &attempt) {
             Verdict::Again(target) => {
                 // A dispatch holds no slot between its requests: if waiting dispatches held all slots, no request would
                 // ever be sent.
@@ -225,14 +221,11 @@ impl FetcherStage {
                 self.end(&visit, &outcome, vec![Step::Perform(vec![row]), Step::Produce(vec![record])], at);
             }
             Verdict::Unchanged => {
-                let mut outcome = outcome(&visit, OutcomeKind::Unchanged, None, attempt.ended_at_ms);
-                add_attempt(&mut outcome, &attempt);
-                let row = page_write(&outcome, attempt.result.as_ref().ok(), None);
-                self.end(&visit, &outcome, vec![Step::Perform(vec![row])], at);
+                let outcome = attempted(&visit, OutcomeKind::Unchanged, None, &attempt);
+                self.end(&visit, &outcome, row_of_end(&outcome, attempt.result.as_ref().ok()), at);
             }
             Verdict::Redirected(target) => {
-                let mut outcome = outcome(&visit, OutcomeKind::Redirected, None, attempt.ended_at_ms);
-                add_attempt(&mut outcome, &attempt);
+                let mut outcome = attempted(&visit, OutcomeKind::Redirected, None, &attempt);
                 outcome.location = Some(target.to_string());
                 let rows = vec![
                     Write::Redirect(redirect_row(&outcome, &target)),
@@ -242,7 +235,7 @@ impl FetcherStage {
                     &visit,
                     &target,
                     &self.config.wide_domains,
-                    self.ownership.partitions(),
+                    self.ownership.partitions,
                     attempt.ended_at_ms,
                 );
                 self.end(&visit, &outcome, vec![Step::Perform(rows), Step::Produce(vec![found])], at);
@@ -252,12 +245,10 @@ impl FetcherStage {
             }
             Verdict::Blocked { until_ms, announced, reason, ends } => {
                 let kind = if ends { OutcomeKind::Gone } else { OutcomeKind::Blocked };
-                let mut outcome = outcome(&visit, kind, Some(&reason), attempt.ended_at_ms);
-                add_attempt(&mut outcome, &attempt);
+                let mut outcome = attempted(&visit, kind, Some(&reason), &attempt);
                 // If the site named no time, the rate-limiter decides: it counts the refusals of the whole site.
                 outcome.blocked_until_ms = announced.then_some(until_ms);
-                let row = ends.then(|| Step::Perform(vec![page_write(&outcome, attempt.result.as_ref().ok(), None)]));
-                self.end(&visit, &outcome, row.into_iter().collect(), at);
+                self.end(&visit, &outcome, row_of_end(&outcome, attempt.result.as_ref().ok()), at);
                 self.block(&visit.site.clone(), until_ms, at);
             }
             Verdict::Deferred(reason, retry_at_ms) => self.defer(&visit, &reason, retry_at_ms, at),
@@ -278,15 +269,11 @@ impl FetcherStage {
     ) {
         let dispatch = visit.dispatch();
         let kind = if dispatch.last_attempt { OutcomeKind::Gone } else { OutcomeKind::Retry };
-        let mut outcome = outcome(visit, kind, Some(reason), attempt.ended_at_ms);
-        add_attempt(&mut outcome, attempt);
+        let mut outcome = attempted(visit, kind, Some(reason), attempt);
         outcome.retry_at_ms = (!kind.is_terminal()).then(|| retry_at(dispatch.attempt, block.until_ms));
-        let mut steps = vec![];
-        if kind.is_terminal() {
-            steps.push(Step::Perform(vec![page_write(&outcome, attempt.result.as_ref().ok(), None)]));
-        }
+        let mut steps = row_of_end(&outcome, attempt.result.as_ref().ok());
         let report = Report { site: &visit.site, url: &visit.url, attempt, block: Some(block) };
-        steps.push(Step::Produce(vec![report.record(&outcome, self.ownership.partitions())]));
+        steps.push(Step::Produce(vec![report.record(&outcome, self.ownership.partitions)]));
         self.end(visit, &outcome, steps, at);
         self.block(&visit.site, block.until_ms, at);
     }
@@ -301,6 +288,12 @@ impl FetcherStage {
             }
         }
     }
+}
+
+/// Returns the step that writes the row of a URL that has ended without a page; none if it has not ended.
+pub(crate) fn row_of_end(outcome: &Outcome, answer: Option<&HttpResponse>) -> Vec<Step<Write>> {
+    let row = outcome.kind.is_terminal().then(|| Step::Perform(vec![page_write(outcome, answer, None)]));
+    row.into_iter().collect()
 }
 
 fn page_write(outcome: &Outcome, answer: Option<&HttpResponse>, body: Option<&PackedBody>) -> Write {

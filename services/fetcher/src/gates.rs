@@ -22,45 +22,38 @@ const STEPPED_BACK_MS: Millis = 1000;
 const LONGEST_TURN_MS: Millis = 5000;
 
 #[derive(Debug)]
-pub struct QueuedRequest<T> {
-    pub payload: T,
+pub(crate) struct QueuedRequest<T> {
+    pub(crate) payload: T,
     /// Earliest time to send it.
-    pub not_before_ms: Millis,
+    pub(crate) not_before_ms: Millis,
     /// Latest time to send it.
-    pub not_after_ms: Millis,
+    pub(crate) not_after_ms: Millis,
     /// Minimum time since the site's previous response, in milliseconds.
-    pub interval_ms: u64,
+    pub(crate) interval_ms: u64,
     /// Whether it goes ahead of the others: robots.txt, or the next request of a dispatch that has begun.
-    pub is_first: bool,
+    pub(crate) is_first: bool,
 }
 
 /// Event of a poll: a queued request to send, or one that is too late.
 #[derive(Debug)]
-pub enum GateEvent<T> {
+pub(crate) enum GateEvent<T> {
     /// The request is to be sent now; [`SiteGates::answered`] must follow.
     Send(Arc<str>, QueuedRequest<T>),
     /// The `not_after_ms` of the request has passed.
     Late(QueuedRequest<T>),
 }
 
-/// Rejection of a request to a blocked site.
 #[derive(Debug)]
-pub struct Blocked<T> {
-    /// The rejected request.
-    pub wish: QueuedRequest<T>,
-    /// End of the block.
-    pub until_ms: Millis,
-}
-
-#[derive(Debug)]
-pub struct SiteGates<T> {
-    sites: HashMap<Arc<str>, SiteGate<T>>,
+pub(crate) struct SiteGates<T> {
+    /// Known sites.
+    pub(crate) sites: HashMap<Arc<str>, SiteGate<T>>,
     /// Timers: time, running number, site. An entry counts only if its time is its site's `timer_ms`.
     timers: BinaryHeap<Reverse<(Millis, u64, Arc<str>)>>,
-    /// Sites ready for a request, in the order in which they became ready.
-    ready: VecDeque<Arc<str>>,
+    /// Sites ready for a request, which wait for a free slot, in the order in which they became ready.
+    pub(crate) ready: VecDeque<Arc<str>>,
     armed: u64,
-    held: usize,
+    /// Number of queued requests.
+    pub(crate) held: usize,
     per_site: usize,
     now: Millis,
 }
@@ -68,8 +61,7 @@ pub struct SiteGates<T> {
 impl<T> SiteGates<T> {
     /// Creates gates for `concurrency` requests in total. One site gets at most seven eighths of them, so that an
     /// unlimited site that hangs leaves room for the others.
-    #[must_use]
-    pub fn new(concurrency: usize) -> Self {
+    pub(crate) fn new(concurrency: usize) -> Self {
         Self {
             sites: HashMap::new(),
             timers: BinaryHeap::new(),
@@ -81,46 +73,24 @@ impl<T> SiteGates<T> {
         }
     }
 
-    /// Returns the number of queued requests.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        self.held
-    }
-
-    /// Returns the number of ready sites, which wait for a free request slot.
-    #[must_use]
-    pub fn ready(&self) -> usize {
-        self.ready.len()
-    }
-
-    /// Returns the number of known sites.
-    #[must_use]
-    pub fn sites(&self) -> usize {
-        self.sites.len()
-    }
-
     /// Returns the time of the next call of [`SiteGates::poll`]. May be too early, never too late.
-    #[must_use]
-    pub fn next_ms(&self) -> Option<Millis> {
+    pub(crate) fn next_ms(&self) -> Option<Millis> {
         self.timers.peek().map(|Reverse((at, _, _))| *at)
     }
 
     /// Returns the end of a site's block, if it is blocked.
-    #[must_use]
-    pub fn blocked_until(&self, site: &str, now: Millis) -> Option<Millis> {
+    pub(crate) fn blocked_until(&self, site: &str, now: Millis) -> Option<Millis> {
         self.sites.get(site).map(|gate| gate.blocked_until_ms).filter(|until| *until > now)
     }
 
     /// Returns the interval of a site's last queued request, if one is known: a site with a crawl-delay or a block may
     /// have none.
-    #[must_use]
-    pub fn interval_of(&self, site: &str) -> Option<u64> {
+    pub(crate) fn interval_of(&self, site: &str) -> Option<u64> {
         self.sites.get(site).and_then(|gate| gate.interval_ms)
     }
 
     /// Returns the crawl-delay of a site in milliseconds, 0 if it has none, if the site is known.
-    #[must_use]
-    pub fn crawl_delay_of(&self, site: &str) -> Option<u64> {
+    pub(crate) fn crawl_delay_of(&self, site: &str) -> Option<u64> {
         self.sites.get(site).map(|gate| gate.crawl_delay_ms)
     }
 
@@ -128,20 +98,21 @@ impl<T> SiteGates<T> {
     /// may have owned it since (docs/protocol.md#delays-restart).
     ///
     /// # Errors
-    /// Returns [`Blocked`] if the site is blocked.
-    pub fn push(
+    /// Returns the request and the end of the block if the site is blocked.
+    pub(crate) fn push(
         &mut self,
         site: &str,
         wish: QueuedRequest<T>,
         asked_ms: Millis,
         now: Millis,
-    ) -> Result<(), Blocked<T>> {
+    ) -> Result<(), (QueuedRequest<T>, Millis)> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return Ok(()) };
         if gate.blocked_until_ms > now {
-            return Err(Blocked { until_ms: gate.blocked_until_ms, wish });
+            return Err((wish, gate.blocked_until_ms));
         }
-        gate.asked_since(asked_ms);
+        gate.started_ms = gate.started_ms.max(asked_ms);
+        gate.answered_ms = gate.answered_ms.max(asked_ms);
         gate.interval_ms = Some(wish.interval_ms);
         let line = if wish.is_first { &mut gate.ahead } else { &mut gate.queue };
         line.push_back(wish);
@@ -151,7 +122,7 @@ impl<T> SiteGates<T> {
     }
 
     /// Records a crawl-delay; the longest one known for a site applies.
-    pub fn learn_delay(&mut self, site: &str, delay_ms: u64, asked_ms: Millis, now: Millis) {
+    pub(crate) fn learn_delay(&mut self, site: &str, delay_ms: u64, asked_ms: Millis, now: Millis) {
         let site = self.known(site, asked_ms);
         if let Some(gate) = self.sites.get_mut(&site) {
             gate.crawl_delay_ms = gate.crawl_delay_ms.max(delay_ms);
@@ -160,7 +131,13 @@ impl<T> SiteGates<T> {
     }
 
     /// Blocks a site; removes and returns its queued requests.
-    pub fn block(&mut self, site: &str, until_ms: Millis, asked_ms: Millis, now: Millis) -> Vec<QueuedRequest<T>> {
+    pub(crate) fn block(
+        &mut self,
+        site: &str,
+        until_ms: Millis,
+        asked_ms: Millis,
+        now: Millis,
+    ) -> Vec<QueuedRequest<T>> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return vec![] };
         gate.blocked_until_ms = gate.blocked_until_ms.max(until_ms);
@@ -171,7 +148,7 @@ impl<T> SiteGates<T> {
     }
 
     /// Records the end of a request; the first byte of its response arrived (or it failed) at `answered_ms`.
-    pub fn answered(&mut self, site: &Arc<str>, answered_ms: Millis, now: Millis) {
+    pub(crate) fn answered(&mut self, site: &Arc<str>, answered_ms: Millis, now: Millis) {
         if let Some(gate) = self.sites.get_mut(site) {
             gate.in_flight = gate.in_flight.saturating_sub(1);
             // A response may arrive during a loop iteration, so its time may be after the iteration's.
@@ -182,7 +159,7 @@ impl<T> SiteGates<T> {
 
     /// Removes and returns the queued requests that match. Checks all of them; for a partition that is released or
     /// lost.
-    pub fn take_where(&mut self, matches: impl Fn(&T) -> bool) -> Vec<T> {
+    pub(crate) fn take_where(&mut self, matches: impl Fn(&T) -> bool) -> Vec<T> {
         let mut taken = vec![];
         for gate in self.sites.values_mut() {
             gate.take_where(&matches, &mut taken);
@@ -192,7 +169,7 @@ impl<T> SiteGates<T> {
     }
 
     /// Counts every site as requested now: after a clock stepped back, or the process was suspended.
-    pub fn reset_clocks(&mut self, now: Millis) {
+    pub(crate) fn reset_clocks(&mut self, now: Millis) {
         let back = self.now.saturating_sub(now).max(0);
         self.now = now;
         for gate in self.sites.values_mut() {
@@ -207,7 +184,7 @@ impl<T> SiteGates<T> {
     }
 
     /// Adds to `turns` the requests to send now, at most `free`, and those that are too late.
-    pub fn poll(&mut self, now: Millis, free: usize, turns: &mut Vec<GateEvent<T>>) {
+    pub(crate) fn poll(&mut self, now: Millis, free: usize, turns: &mut Vec<GateEvent<T>>) {
         if self.now.saturating_sub(now) > STEPPED_BACK_MS {
             self.reset_clocks(now);
         }
@@ -245,7 +222,7 @@ impl<T> SiteGates<T> {
         gate.is_ready = false;
         // Expired timers were handled before, so nothing here is too late.
         let may = gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now);
-        let wish = if may { gate.take() } else { None };
+        let wish = if may { gate.ahead.pop_front().or_else(|| gate.queue.pop_front()) } else { None };
         let sent = wish.is_some();
         if let Some(wish) = wish {
             self.held -= 1;

@@ -24,22 +24,22 @@
 //! | `active_dispatch` | an active dispatch |
 //! | `stage` | glue to the runtime; `fetch_flow` (pages) and `robots_flow` (robots.txt) are its two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
-//! | `client` | the trait [`Client`], the real [`HttpClient`], the [`ScriptedClient`] |
+//! | `client` | the trait [`Client`], the real [`HttpClient`]; for tests, one with a script |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
 //! | `config`, `metrics`, `view` | settings; metrics for operators; figures for a progress display |
 
 mod active_dispatch;
-pub mod address;
+mod address;
 mod body;
-pub mod classify;
+mod classify;
 mod client;
 mod completed_dispatches;
 mod config;
 mod cookies;
 mod dispatches;
 mod fetch_flow;
-pub mod gates;
-pub mod metrics;
+mod gates;
+mod metrics;
 mod ownership;
 mod records;
 mod requests;
@@ -55,10 +55,8 @@ mod stage;
 mod view;
 mod worker;
 
-pub use body::{PackedBody, pack};
-pub use client::{
-    Attempt, Body, Client, ClientError, FetchError, HttpClient, HttpResponse, Purpose, Request, ScriptedClient,
-};
+pub use body::PackedBody;
+pub use client::{Attempt, Body, Client, ClientError, FetchError, HttpClient, HttpResponse, Purpose, Request};
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use stage::FetcherStage;

@@ -12,33 +12,33 @@ use crate::{
 /// `connection`, `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store
 /// are available: raise `fetcher.body_memory`; `dns` or `connect` above half of all, whose cause is more likely the
 /// crawler's network than the sites'.
-pub const REQUESTS: &str = "orbweaver_fetcher_requests_total";
+pub(crate) const REQUESTS: &str = "orbweaver_fetcher_requests_total";
 /// Time from the start of a request to the end of its response. Alert: the median above ten seconds.
-pub const REQUEST_SECONDS: &str = "orbweaver_fetcher_request_seconds";
+pub(crate) const REQUEST_SECONDS: &str = "orbweaver_fetcher_request_seconds";
 /// Decoded bytes of pages. Alert: none; it is the load of the crawl on others.
-pub const BODY_BYTES: &str = "orbweaver_fetcher_body_bytes_total";
+pub(crate) const BODY_BYTES: &str = "orbweaver_fetcher_body_bytes_total";
 /// Requests for robots.txt by result: `stored`, `redirected`, `failing`, `blocked`, `private`, `unknown_host`,
 /// `stale`. Alert: `failing` above a tenth of all.
-pub const ROBOTS: &str = "orbweaver_fetcher_robots_total";
+pub(crate) const ROBOTS: &str = "orbweaver_fetcher_robots_total";
 /// Outcomes by kind. Alert: `blocked` above a hundredth of all: the crawl rate is too high; `deferred` above a tenth:
 /// rate-limiter and fetcher disagree on the scheduled times.
-pub const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
+pub(crate) const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
 /// Dispatches delivered again and not requested again. Alert: a steady increase without restarts.
-pub const DUPLICATES: &str = "orbweaver_fetcher_duplicates_total";
+pub(crate) const DUPLICATES: &str = "orbweaver_fetcher_duplicates_total";
 /// Requests in flight. Alert: none.
-pub const IN_FLIGHT: &str = "orbweaver_fetcher_in_flight_requests";
+pub(crate) const IN_FLIGHT: &str = "orbweaver_fetcher_in_flight_requests";
 /// Requests whose outcome is not yet durable. Alert: at the configured concurrency for minutes while `in_flight` is
 /// low: log or store are slow.
-pub const SLOTS: &str = "orbweaver_fetcher_used_slots";
+pub(crate) const SLOTS: &str = "orbweaver_fetcher_used_slots";
 /// Bytes of bodies in memory, from their first byte until they are durable. Alert: at `fetcher.body_memory` for
 /// minutes while log and store are available: requests wait for memory, not for sites.
-pub const MEMORY: &str = "orbweaver_fetcher_body_memory_bytes";
+pub(crate) const MEMORY: &str = "orbweaver_fetcher_body_memory_bytes";
 /// Requests queued until they may be sent. Alert: unbounded growth.
-pub const HELD: &str = "orbweaver_fetcher_queued_requests";
+pub(crate) const HELD: &str = "orbweaver_fetcher_queued_requests";
 /// Known sites: with requests queued or in flight, blocked, or requested within their interval. Alert: none.
-pub const SITES: &str = "orbweaver_fetcher_known_sites";
+pub(crate) const SITES: &str = "orbweaver_fetcher_known_sites";
 /// Number of times that the process was found to have been suspended. Alert: any.
-pub const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
+pub(crate) const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
 /// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
@@ -138,8 +138,7 @@ impl FetcherMetrics {
 }
 
 /// Returns the class of a request's result.
-#[must_use]
-pub fn class_of(attempt: &Attempt) -> &'static str {
+pub(crate) fn class_of(attempt: &Attempt) -> &'static str {
     match &attempt.result {
         Err(failure) => failure.reason(),
         Ok(answer) => match answer.status {

@@ -13,11 +13,11 @@ const SUSPENDED_MS: Millis = 10_000;
 #[derive(Debug)]
 pub(crate) struct Ownership {
     /// Number of partitions of the pipeline.
-    partitions: Partition,
+    pub(crate) partitions: Partition,
     /// Open partitions, and the times of their opening.
     opened: HashMap<Partition, Millis>,
     /// Time until which the partitions are certainly owned: no request is sent later.
-    until_ms: Millis,
+    pub(crate) until_ms: Millis,
     called_ms: Option<Millis>,
 }
 
@@ -35,11 +35,6 @@ impl Ownership {
         self.opened.remove(&partition);
     }
 
-    /// Returns the number of partitions of the pipeline.
-    pub(crate) fn partitions(&self) -> Partition {
-        self.partitions
-    }
-
     /// Returns `true` while records of a partition are processed.
     pub(crate) fn is_open(&self, partition: Partition) -> bool {
         self.opened.contains_key(&partition)
@@ -52,11 +47,6 @@ impl Ownership {
         opened.or_else(|| self.opened.values().max().copied()).unwrap_or(Millis::MIN)
     }
 
-    /// Extends the time until which requests may be sent.
-    pub(crate) fn extend(&mut self, until_ms: Millis) {
-        self.until_ms = self.until_ms.max(until_ms);
-    }
-
     /// Returns `true` while requests may be sent.
     pub(crate) fn is_certain(&self, now: Millis) -> bool {
         now <= self.until_ms
@@ -65,11 +55,5 @@ impl Ownership {
     /// Notes a call of the stage; `true` if the process was suspended before it.
     pub(crate) fn was_suspended(&mut self, now: Millis) -> bool {
         self.called_ms.replace(now).is_some_and(|called| now.saturating_sub(called) > SUSPENDED_MS)
-    }
-
-    /// Sets the time until which requests may be sent.
-    #[cfg(test)]
-    pub(crate) fn set(&mut self, until_ms: Millis) {
-        self.until_ms = until_ms;
     }
 }

@@ -43,12 +43,14 @@ pub(crate) fn of_own_site(visit: &ActiveDispatch, outcome: &Outcome) -> Outcome 
     }
 }
 
-/// Adds the data of a request.
-pub(crate) fn add_attempt(outcome: &mut Outcome, attempt: &Attempt) {
-    add_times(outcome, attempt);
+/// Creates an outcome with the data of a request that brought no page.
+pub(crate) fn attempted(visit: &ActiveDispatch, kind: OutcomeKind, reason: Option<&str>, attempt: &Attempt) -> Outcome {
+    let mut outcome = outcome(visit, kind, reason, attempt.ended_at_ms);
+    add_times(&mut outcome, attempt);
     if let Ok(answer) = &attempt.result {
-        add_answer(outcome, answer, None);
+        add_answer(&mut outcome, answer, None);
     }
+    outcome
 }
 
 /// Adds the times of a request.

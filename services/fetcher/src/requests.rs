@@ -8,25 +8,16 @@ use std::{
 use orbweaver_log::Partition;
 use orbweaver_messages::{MAX_FETCH_MS, Millis};
 use orbweaver_stage::ByteBudget;
-use orbweaver_url::Url;
 
-use crate::{active_dispatch::ActiveDispatch, client::FIRST_BYTES};
+use crate::{client::FIRST_BYTES, stage::FetchTarget};
 
 /// A request in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) site: Arc<str>,
-    pub(crate) of: RequestKind,
+    /// `None` if the partition of the page is gone and the response is of no use.
+    pub(crate) target: Option<FetchTarget>,
     since_ms: Millis,
-}
-
-/// Kind of a request in flight.
-#[derive(Debug)]
-pub(crate) enum RequestKind {
-    /// `None` if the partition is gone and the response is of no use.
-    Page(Option<Box<ActiveDispatch>>),
-    /// Robots.txt of an authority, at this URL.
-    Robots(Arc<str>, Url),
 }
 
 /// Requests in flight. Each takes a slot, which a page keeps until its outcome is durable.
@@ -34,10 +25,11 @@ pub(crate) enum RequestKind {
 pub(crate) struct Requests {
     concurrency: usize,
     /// Memory for bodies: those being read, and those that are not durable.
-    memory: ByteBudget,
-    in_flight: HashMap<u64, InFlight>,
+    pub(crate) memory: ByteBudget,
+    pub(crate) in_flight: HashMap<u64, InFlight>,
     last: u64,
-    slots: usize,
+    /// Number of slots that are taken.
+    pub(crate) slots: usize,
 }
 
 impl Requests {
@@ -45,30 +37,16 @@ impl Requests {
         Self { concurrency, memory, in_flight: HashMap::new(), last: 0, slots: 0 }
     }
 
-    pub(crate) fn memory(&self) -> ByteBudget {
-        self.memory.clone()
-    }
-
     /// Returns the number of free slots: none while there is no memory for a response.
     pub(crate) fn free_slots(&self) -> usize {
         if self.memory.has_room(FIRST_BYTES) { self.concurrency.saturating_sub(self.slots) } else { 0 }
     }
 
-    /// Returns the number of slots that are taken.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// Returns the number of requests in flight.
-    pub(crate) fn len(&self) -> usize {
-        self.in_flight.len()
-    }
-
     /// Adds a request, which takes a slot, and returns its number.
-    pub(crate) fn start(&mut self, site: Arc<str>, of: RequestKind, now: Millis) -> u64 {
+    pub(crate) fn start(&mut self, site: Arc<str>, target: FetchTarget, now: Millis) -> u64 {
         self.slots += 1;
         self.last += 1;
-        self.in_flight.insert(self.last, InFlight { site, of, since_ms: now });
+        self.in_flight.insert(self.last, InFlight { site, target: Some(target), since_ms: now });
         self.last
     }
 
@@ -84,9 +62,9 @@ impl Requests {
 
     /// Returns the authorities whose robots.txt is being requested.
     pub(crate) fn authorities(&self) -> HashSet<Arc<str>> {
-        let asked = self.in_flight.values().filter_map(|request| match &request.of {
-            RequestKind::Robots(authority, _) => Some(authority.clone()),
-            RequestKind::Page(_) => None,
+        let asked = self.in_flight.values().filter_map(|request| match &request.target {
+            Some(FetchTarget::Robots(authority, _)) => Some(authority.clone()),
+            Some(FetchTarget::Page(_)) | None => None,
         });
         asked.collect()
     }
@@ -95,11 +73,7 @@ impl Requests {
     /// the slots.
     pub(crate) fn close(&mut self, partition: Partition) {
         for request in self.in_flight.values_mut() {
-            if let RequestKind::Page(visit) = &mut request.of
-                && visit.as_ref().is_some_and(|visit| visit.partition() == partition)
-            {
-                *visit = None;
-            }
+            request.target.take_if(|target| target.is_page_of(partition));
         }
     }
 

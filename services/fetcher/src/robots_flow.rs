@@ -5,15 +5,17 @@ use std::{collections::VecDeque, sync::Arc};
 use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, OutcomeKind};
 use orbweaver_politeness::robots::UNREACHABLE_MS;
 use orbweaver_stage::Step;
-use orbweaver_store::{RobotsRow, Write};
+use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
 
 use crate::{
     active_dispatch::ActiveDispatch,
     classify::{MEMORY_RETRY_MS, Verdict},
     client::{Attempt, FetchError},
+    config::millis,
+    fetch_flow::row_of_end,
     gates::QueuedRequest,
-    records::{outcome, page_row},
+    records::outcome,
     robots::{Report, RobotsRequest, RobotsResult, judge, serves_stale},
     robots_cache::CachedRobots,
     stage::{At, FetchTarget, FetcherStage},
@@ -33,27 +35,25 @@ impl FetcherStage {
 
     /// Handles the result of reading the store.
     pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
-        let Some(row) = row else { return self.ask_robots(authority, at) };
-        // A row written by a clock that was ahead would apply for longer than its lifetime.
-        if row.expires_ms > at.now && row.fetched_at_ms <= at.now.saturating_add(CLOCK_MARGIN_MS) {
-            return self.robots_stored(authority, &row, at);
+        if let Some(row) = &row {
+            // A row written by a clock that was ahead would apply for longer than its lifetime.
+            if row.expires_ms > at.now && row.fetched_at_ms <= at.now.saturating_add(CLOCK_MARGIN_MS) {
+                return self.apply(authority, row, row.expires_ms, at);
+            }
         }
-        if let Some(lookup) = self.lookups.get_mut(authority) {
+        let Some(lookup) = self.lookups.get_mut(authority) else { return };
+        if let Some(row) = row {
             lookup.stored_ms = row.fetched_at_ms;
             lookup.stale = Some(row).filter(|row| serves_stale(row, at.now));
         }
-        self.ask_robots(authority, at);
-    }
-
-    /// Applies a robots.txt that is in the store.
-    pub(crate) fn robots_stored(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
-        self.apply(authority, row, row.expires_ms, at);
+        let url = lookup.url.clone();
+        self.ask_robots_at(authority, url, at);
     }
 
     /// Applies a robots.txt until `until_ms`.
-    fn apply(&mut self, authority: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
+    pub(crate) fn apply(&mut self, authority: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
         let known = self.lookups.read(row);
-        self.know(authority, &known, until_ms, row.body.len());
+        self.robots.insert(authority, known.clone(), until_ms, row.body.len());
         for visit in self.lookups.end(authority) {
             self.admit_with(visit, &known, at);
         }
@@ -77,17 +77,6 @@ impl FetcherStage {
         }
     }
 
-    fn know(&mut self, authority: &Arc<str>, known: &CachedRobots, until_ms: Millis, bytes: usize) {
-        self.robots.insert(authority, known.clone(), until_ms, bytes);
-    }
-
-    /// Requests a robots.txt at its first URL.
-    fn ask_robots(&mut self, authority: &Arc<str>, at: &mut At<'_>) {
-        let Some(lookup) = self.lookups.get(authority) else { return };
-        let url = lookup.url.clone();
-        self.ask_robots_at(authority, url, at);
-    }
-
     /// Queues a request for a robots.txt at `url`, at the rate of that URL's site. Ends the lookup if no dispatch can
     /// still use it: then no record of its site keeps the partition here, and another fetcher may send requests.
     pub(crate) fn ask_robots_at(&mut self, authority: &Arc<str>, url: Url, at: &mut At<'_>) {
@@ -106,10 +95,10 @@ impl FetcherStage {
         let asked_ms = self.ownership.asked_ms(own.map(|(_, partition)| partition));
         let payload = FetchTarget::Robots(authority.clone(), url);
         let wish = QueuedRequest { payload, not_before_ms: Millis::MIN, not_after_ms, interval_ms, is_first: true };
-        let Err(blocked) = self.gates.push(&site, wish, asked_ms, at.now) else { return };
+        let Err((_, until_ms)) = self.gates.push(&site, wish, asked_ms, at.now) else { return };
         match self.lookups.get_mut(authority).and_then(|lookup| lookup.stale.take()) {
             Some(stale) => self.apply_stale(authority, &stale, at),
-            None => self.defer_lookup(authority, "blocked", blocked.until_ms, at),
+            None => self.defer_lookup(authority, "blocked", until_ms, at),
         }
     }
 
@@ -120,14 +109,14 @@ impl FetcherStage {
             return self.defer_lookup(authority, FetchError::Memory.reason(), retry_at_ms, at);
         }
         let Some(lookup) = self.lookups.get(authority) else { return };
-        let (redirects, stored_ms) = (lookup.redirects, lookup.stored_ms);
+        let sought = RobotsRequest { authority, url, attempt, lookup, tries: self.robots.tries(authority) };
+        let finding = judge(sought, &self.config);
         let (own_site, stale) = (lookup.site.clone(), lookup.stale.clone());
         let site = self.config.wide_domains.site_of(url).into_owned();
         let report = Report { site: &site, url, attempt, block: None };
-        let sought = RobotsRequest { authority, url, redirects, tries: self.robots.tries(authority), stored_ms };
-        match (judge(sought, attempt, &self.config, attempt.ended_at_ms), stale) {
-            (RobotsResult::Failing { .. }, Some(stale)) => self.apply_stale(authority, &stale, at),
-            (RobotsResult::Blocked { block, .. }, Some(stale)) => {
+        match (finding, stale) {
+            (RobotsResult::Failing { block: None, .. }, Some(stale)) => self.apply_stale(authority, &stale, at),
+            (RobotsResult::Failing { block: Some(block), .. } | RobotsResult::Store(_, Some(block)), Some(stale)) => {
                 // The block of another site, the target of redirects, holds up no page of this one.
                 let retry_at_ms = if site == *own_site { block.until_ms } else { at.now };
                 self.report(authority, Report { block: Some(block), ..report }, Some(retry_at_ms), at);
@@ -139,8 +128,11 @@ impl FetcherStage {
 
     fn apply_finding(&mut self, authority: &Arc<str>, finding: RobotsResult, report: Report<'_>, at: &mut At<'_>) {
         match finding {
-            RobotsResult::Store(row) => {
-                self.metrics.robots("stored");
+            RobotsResult::Store(row, block) => {
+                self.metrics.robots(if block.is_some() { "blocked" } else { "stored" });
+                if block.is_some() {
+                    self.report(authority, Report { block, ..report }, None, at);
+                }
                 // The file applies once it is durable, but its crawl-delay from this response on, for all dispatches
                 // of its site.
                 if let CachedRobots::Rules(rules) = self.lookups.read(&row)
@@ -168,34 +160,23 @@ impl FetcherStage {
                 }
                 self.ask_robots_at(authority, target, at);
             }
-            RobotsResult::Failing { tries, retry_at_ms } => {
-                self.metrics.robots("failing");
-                self.know(authority, &CachedRobots::Failing(tries), retry_at_ms, 0);
-                self.report(authority, report, Some(retry_at_ms), at);
-                self.defer_lookup(authority, UNREACHABLE, retry_at_ms, at);
-            }
-            RobotsResult::Blocked { tries, block, unreachable } => {
-                self.metrics.robots("blocked");
-                let report = Report { block: Some(block), ..report };
-                if let Some(row) = unreachable {
-                    self.report(authority, report, None, at);
-                    self.store_robots(authority.clone(), row, at);
-                } else {
-                    self.know(authority, &CachedRobots::Failing(tries), block.until_ms, 0);
-                    self.report(authority, report, Some(block.until_ms), at);
-                    self.defer_lookup(authority, "blocked", block.until_ms, at);
-                }
+            RobotsResult::Failing { tries, retry_at_ms, block } => {
+                let (finding, reason) = if block.is_some() { ("blocked", "blocked") } else { ("failing", UNREACHABLE) };
+                self.metrics.robots(finding);
+                self.robots.insert(authority, CachedRobots::Failing(tries), retry_at_ms, 0);
+                self.report(authority, Report { block, ..report }, Some(retry_at_ms), at);
+                self.defer_lookup(authority, reason, retry_at_ms, at);
             }
             RobotsResult::Private => {
                 self.metrics.robots("private");
-                self.know(authority, &CachedRobots::Private, self.none_until_ms(at.now), 0);
+                self.robots.insert(authority, CachedRobots::Private, self.none_until_ms(at.now), 0);
                 for visit in self.lookups.end(authority) {
                     self.refuse(&visit, "private_address", at);
                 }
             }
             RobotsResult::UnknownHost => {
                 self.metrics.robots("unknown_host");
-                self.know(authority, &CachedRobots::UnknownHost, self.none_until_ms(at.now), 0);
+                self.robots.insert(authority, CachedRobots::UnknownHost, self.none_until_ms(at.now), 0);
                 for visit in self.lookups.end(authority) {
                     self.end_unknown_host(&visit, at);
                 }
@@ -205,8 +186,7 @@ impl FetcherStage {
 
     /// Returns the expiry time of a cached private address or unknown host.
     fn none_until_ms(&self, now: Millis) -> Millis {
-        let lifetime = self.config.robots_error_lifetime.as_millis();
-        now.saturating_add(Millis::try_from(lifetime).unwrap_or(Millis::MAX))
+        now.saturating_add(millis(self.config.robots_error_lifetime))
     }
 
     /// Ends a dispatch whose host does not exist, without a request.
@@ -223,14 +203,11 @@ impl FetcherStage {
             let kind = if retry_at_ms.is_some() { OutcomeKind::Deferred } else { OutcomeKind::Refused };
             let mut outcome = outcome(&visit, kind, Some(UNREACHABLE), report.attempt.ended_at_ms);
             outcome.retry_at_ms = retry_at_ms;
-            let mut steps = vec![];
-            if kind.is_terminal() {
-                steps.push(Step::Perform(vec![Write::Page(Box::new(page_row(&outcome, None, None)))]));
-            }
+            let mut steps = row_of_end(&outcome, None);
             if kind == OutcomeKind::Deferred && visit.is_of(report.site) {
                 report.add_to(&mut outcome);
             } else {
-                steps.push(Step::Produce(vec![report.record(&outcome, self.ownership.partitions())]));
+                steps.push(Step::Produce(vec![report.record(&outcome, self.ownership.partitions)]));
             }
             self.end(&visit, &outcome, steps, at);
         }

@@ -45,20 +45,6 @@ impl<T> SiteGate<T> {
         }
     }
 
-    /// Counts the site as requested no earlier than `asked_ms`.
-    pub(crate) fn asked_since(&mut self, asked_ms: Millis) {
-        self.started_ms = self.started_ms.max(asked_ms);
-        self.answered_ms = self.answered_ms.max(asked_ms);
-    }
-
-    pub(crate) fn held(&self) -> usize {
-        self.ahead.len() + self.queue.len()
-    }
-
-    pub(crate) fn take(&mut self) -> Option<QueuedRequest<T>> {
-        self.ahead.pop_front().or_else(|| self.queue.pop_front())
-    }
-
     /// Returns the earliest time of the first queued request; `None` if none is queued, or a response in flight must
     /// arrive first.
     pub(crate) fn earliest_ms(&self, now: Millis, per_site: usize) -> Option<Millis> {
@@ -105,7 +91,7 @@ impl<T> SiteGate<T> {
     }
 
     pub(crate) fn is_idle(&self, now: Millis) -> bool {
-        self.held() == 0 && self.in_flight == 0 && !self.is_ready && self.idle_ms(now) <= now
+        self.deadline_ms().is_none() && self.in_flight == 0 && !self.is_ready && self.idle_ms(now) <= now
     }
 
     /// Removes requests that are too late. Returns their number.

@@ -25,7 +25,7 @@ use crate::{
     metrics::FetcherMetrics,
     ownership::Ownership,
     records::{body_room, outcome_record},
-    requests::{InFlight, RequestKind, Requests},
+    requests::{InFlight, Requests},
     robots_cache::RobotsCache,
     robots_lookups::RobotsLookups,
     view::FetcherView,
@@ -43,12 +43,18 @@ pub(crate) struct At<'a> {
     pub(crate) acts: &'a mut Acts,
 }
 
-/// Payload of a queued request.
+/// Purpose of a request that is queued or in flight.
 #[derive(Debug)]
 pub(crate) enum FetchTarget {
     Page(Box<ActiveDispatch>),
     /// Robots.txt of an authority, at this URL.
     Robots(Arc<str>, Url),
+}
+
+impl FetchTarget {
+    pub(crate) fn is_page_of(&self, partition: Partition) -> bool {
+        matches!(self, Self::Page(visit) if visit.partition() == partition)
+    }
 }
 
 /// Interval for updating the display figures and expiring lookups of robots.txt, in milliseconds.
@@ -96,7 +102,7 @@ impl FetcherStage {
     /// Returns the memory for bodies, which the worker reserves.
     #[must_use]
     pub fn memory(&self) -> ByteBudget {
-        self.requests.memory()
+        self.requests.memory.clone()
     }
 
     /// Ends a dispatch: when the steps are durable, its origin completes and its slot is freed.
@@ -154,36 +160,32 @@ impl FetcherStage {
             }
         }
         self.turns = turns;
-        self.dispatches.take_abandoned(&mut at.acts.parked);
-        self.metrics.slots.set(i64::try_from(self.requests.slots()).unwrap_or(i64::MAX));
+        at.acts.parked.append(&mut self.dispatches.abandoned);
+        self.metrics.slots.set(i64::try_from(self.requests.slots).unwrap_or(i64::MAX));
     }
 
-    fn send(&mut self, site: Arc<str>, wanted: FetchTarget, at: &mut At<'_>) {
-        let (of, request, room) = match wanted {
-            FetchTarget::Page(mut visit) => {
+    fn send(&mut self, site: Arc<str>, mut target: FetchTarget, at: &mut At<'_>) {
+        let (request, room) = match &mut target {
+            FetchTarget::Page(visit) => {
                 visit.has_slot = true;
                 let request =
                     Request { url: visit.url.clone(), purpose: Purpose::Page, cookie: visit.cookies.header() };
-                let room = body_room(&visit, self.config.record_limit);
-                (RequestKind::Page(Some(visit)), request, room)
+                (request, body_room(visit, self.config.record_limit))
             }
-            FetchTarget::Robots(authority, url) => {
-                let request = Request { url: url.clone(), purpose: Purpose::Robots, cookie: None };
-                (RequestKind::Robots(authority, url), request, 0)
-            }
+            FetchTarget::Robots(_, url) => (Request { url: url.clone(), purpose: Purpose::Robots, cookie: None }, 0),
         };
-        let number = self.requests.start(site, of, at.now);
+        let number = self.requests.start(site, target, at.now);
         at.acts.jobs.push(Job::Ask { number, request, room });
     }
 
     fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {
-        let Some(InFlight { site, of, .. }) = self.requests.end(number) else { return };
+        let Some(InFlight { site, target, .. }) = self.requests.end(number) else { return };
         self.metrics.asked(&attempt, body.as_ref().map_or(0, |body| body.bytes));
         self.gates.answered(&site, attempt.answered_at_ms, at.now);
-        match of {
-            RequestKind::Page(Some(visit)) => self.conclude(visit, attempt, body, at),
-            RequestKind::Page(None) => self.requests.free(1),
-            RequestKind::Robots(authority, url) => {
+        match target {
+            Some(FetchTarget::Page(visit)) => self.conclude(visit, attempt, body, at),
+            None => self.requests.free(1),
+            Some(FetchTarget::Robots(authority, url)) => {
                 self.requests.free(1);
                 self.robots_answered(&authority, &url, &attempt, at);
             }
@@ -210,12 +212,12 @@ impl FetcherStage {
             return;
         }
         self.looked_ms = at.now;
-        self.dispatches.expire(at.now);
+        self.dispatches.completed.turn(at.now);
         self.expire_lookups(at);
-        self.metrics.in_flight.set(i64::try_from(self.requests.len()).unwrap_or(i64::MAX));
-        self.metrics.held.set(i64::try_from(self.gates.held()).unwrap_or(i64::MAX));
-        self.metrics.sites.set(i64::try_from(self.gates.sites()).unwrap_or(i64::MAX));
-        self.view.set(self.requests.len());
+        self.metrics.in_flight.set(i64::try_from(self.requests.in_flight.len()).unwrap_or(i64::MAX));
+        self.metrics.held.set(i64::try_from(self.gates.held).unwrap_or(i64::MAX));
+        self.metrics.sites.set(i64::try_from(self.gates.sites.len()).unwrap_or(i64::MAX));
+        self.view.set(self.requests.in_flight.len());
     }
 
     /// Starts no new work for a partition. Its requests in flight continue while it `drains`, so that no other fetcher
@@ -225,14 +227,14 @@ impl FetcherStage {
         let asked = if drains { self.requests.authorities() } else { HashSet::new() };
         let mut left = self.lookups.leave(partition, &asked);
         let lookups = &self.lookups;
-        let taken = self.gates.take_where(|wanted| match wanted {
+        for target in self.gates.take_where(|target| match target {
             FetchTarget::Page(visit) => visit.partition() == partition,
             FetchTarget::Robots(authority, _) => lookups.get(authority).is_none(),
-        });
-        left.extend(taken.into_iter().filter_map(|wanted| match wanted {
-            FetchTarget::Page(visit) => Some(visit),
-            FetchTarget::Robots(..) => None,
-        }));
+        }) {
+            if let FetchTarget::Page(visit) = target {
+                left.push_back(visit);
+            }
+        }
         for visit in left {
             self.leave(&visit);
         }
@@ -260,7 +262,7 @@ impl Stage for FetcherStage {
     fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         // The frontier rejects an unreadable one; it ended no dispatch that is known here.
         if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
-            self.dispatches.recall(partition, outcome.id);
+            self.dispatches.completed.recall(partition, outcome.id);
             if let Some(until_ms) = refused_until(&outcome) {
                 // By the clock of the process that was refused, which may be behind this one.
                 let until_ms = until_ms.saturating_add(CLOCK_MARGIN_MS);
@@ -307,7 +309,7 @@ impl Stage for FetcherStage {
         self.begin(at);
         match self.dispatches.durable(token, now) {
             Some(InFlightPlan::Outcome { has_slot, .. }) => self.requests.free(usize::from(has_slot)),
-            Some(InFlightPlan::Robots(authority, row)) => self.robots_stored(&authority, &row, at),
+            Some(InFlightPlan::Robots(authority, row)) => self.apply(&authority, &row, row.expires_ms, at),
             None => {}
         }
         self.send_ready(at);
@@ -335,7 +337,7 @@ impl Stage for FetcherStage {
 
     fn next_tick(&self) -> Option<Millis> {
         let look = self.looked_ms.saturating_add(LOOK_EVERY_MS);
-        let at_once = self.dispatches.has_abandoned().then_some(Millis::MIN);
+        let at_once = (!self.dispatches.abandoned.is_empty()).then_some(Millis::MIN);
         at_once.into_iter().chain(self.gates.next_ms()).chain([look]).min()
     }
 
@@ -344,7 +346,7 @@ impl Stage for FetcherStage {
     }
 
     fn owns_until(&mut self, until_ms: Millis) {
-        self.ownership.extend(until_ms);
+        self.ownership.until_ms = self.ownership.until_ms.max(until_ms);
     }
 
     fn drain(&mut self, partition: Partition) {
@@ -365,7 +367,7 @@ impl Stage for FetcherStage {
     fn due(&self, now: Millis) -> usize {
         // Requests that wait for their time, a slot or a response are not due; a request always ends in time.
         let can_send = self.requests.free_slots() > 0 && self.ownership.is_certain(now);
-        let ready = if can_send { self.gates.ready() } else { 0 };
+        let ready = if can_send { self.gates.ready.len() } else { 0 };
         ready + self.requests.overdue(now)
     }
 }

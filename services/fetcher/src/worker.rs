@@ -20,17 +20,13 @@ use crate::{
 pub enum Job {
     /// Request a URL.
     Ask {
-        /// Number of the request.
         number: u64,
         request: Request,
         /// Bytes that the page's record has left for its body, its content type and its headers.
         room: usize,
     },
     /// Read a robots.txt from the store.
-    Load {
-        /// Authority of the robots.txt.
-        authority: Arc<str>,
-    },
+    Load { authority: Arc<str> },
 }
 
 /// Result of a job.
@@ -38,20 +34,13 @@ pub enum Job {
 pub enum Done {
     /// Result of [`Job::Ask`].
     Asked {
-        /// Number of the request.
         number: u64,
-        /// Result of the request.
         attempt: Box<Attempt>,
         /// Body, if it is a page; it is then not in `attempt`.
         body: Option<PackedBody>,
     },
     /// Result of [`Job::Load`].
-    Loaded {
-        /// Authority of the robots.txt.
-        authority: Arc<str>,
-        /// Row in the store.
-        row: Option<RobotsRow>,
-    },
+    Loaded { authority: Arc<str>, row: Option<RobotsRow> },
 }
 
 /// Worker that runs each job in its own task, on the runtime in which [`Worker::start`] is called.
@@ -167,11 +156,6 @@ pub(crate) async fn ask<C: Client>(
     (attempt, packed)
 }
 
-/// Returns the delay after `failures` earlier failures of the store in a row.
-fn pause(failures: u32) -> Duration {
-    Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10))
-}
-
 async fn load(store: &dyn Store, authority: &str) -> Option<RobotsRow> {
     let mut failures = 0;
     loop {
@@ -184,7 +168,7 @@ async fn load(store: &dyn Store, authority: &str) -> Option<RobotsRow> {
             }
             Err(error) => {
                 tracing::warn!(authority, %error, failures, "cannot read robots.txt from the store; retrying");
-                tokio::time::sleep(pause(failures)).await;
+                tokio::time::sleep(Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10))).await;
                 failures += 1;
             }
         }

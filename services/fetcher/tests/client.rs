@@ -23,19 +23,21 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Behaviour of a server on a connection after it has read a request.
+/// Behaviour of a server on a connection: it sends this after each request, and then does as said.
+type Act = (Vec<u8>, Then);
+
 #[derive(Clone)]
-enum Act {
-    /// Sends this and reads the next request.
-    Send(Vec<u8>),
-    /// Sends this and closes the connection.
-    SendAndClose(Vec<u8>),
-    /// Sends this and keeps the connection open silently.
-    SendAndHang(Vec<u8>),
-    /// Sends the first part, then the second repeatedly, with this pause in between.
-    Repeat(Vec<u8>, Vec<u8>, Duration),
-    /// Sends this and resets the connection.
-    Reset(Vec<u8>),
+enum Then {
+    /// Reads the next request.
+    Continue,
+    /// Closes the connection.
+    Close,
+    /// Keeps the connection open silently.
+    Hang,
+    /// Sends this repeatedly, with this pause in between.
+    Repeat(Vec<u8>, Duration),
+    /// Resets the connection.
+    Reset,
 }
 
 /// A server with one behaviour.
@@ -88,29 +90,20 @@ async fn serve(mut stream: TcpStream, act: Act, seen: Arc<std::sync::Mutex<Vec<S
             }
         }
         seen.lock().unwrap().push(String::from_utf8(request).unwrap().to_lowercase());
-        match &act {
-            Act::Send(bytes) => drop(stream.write_all(bytes).await),
-            Act::SendAndClose(bytes) => {
-                drop(stream.write_all(bytes).await);
-                return;
-            }
-            Act::SendAndHang(bytes) => {
-                drop(stream.write_all(bytes).await);
-                std::future::pending::<()>().await;
-            }
-            Act::Repeat(first, again, pause) => {
-                drop(stream.write_all(first).await);
+        let (bytes, then) = &act;
+        drop(stream.write_all(bytes).await);
+        match then {
+            Then::Continue => continue,
+            Then::Close => {}
+            Then::Hang => std::future::pending().await,
+            Then::Repeat(again, pause) => {
                 while stream.write_all(again).await.is_ok() {
                     tokio::time::sleep(*pause).await;
                 }
-                return;
             }
-            Act::Reset(bytes) => {
-                drop(stream.write_all(bytes).await);
-                stream.set_zero_linger().unwrap();
-                return;
-            }
+            Then::Reset => stream.set_zero_linger().unwrap(),
         }
+        return;
     }
 }
 
@@ -159,6 +152,11 @@ fn ok(headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
+/// Answers each request with a page.
+fn page(headers: &str, body: &[u8]) -> Act {
+    (ok(&format!("Content-Type: text/html\r\n{headers}"), body), Then::Continue)
+}
+
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::best());
     encoder.write_all(body).unwrap();
@@ -173,7 +171,7 @@ fn read(bytes: &[u8]) -> Body {
 async fn a_page_is_asked_for_by_name_and_read_decoded_with_its_headers() {
     let headers =
         "Content-Type: text/html; charset=utf-8\r\nContent-Encoding: gzip\r\nETag: \"1\"\r\nX-Odd: caf\u{e9}\r\n";
-    let server = Server::start(Act::Send(ok(headers, &gzip(b"<p>hello</p>")))).await;
+    let server = Server::start((ok(headers, &gzip(b"<p>hello</p>")), Then::Continue)).await;
     let attempt = ask(&server.url("/a?b=%7C|")).await;
     let answer = attempt.result.unwrap();
     assert_eq!((answer.status, answer.body), (200, read(b"<p>hello</p>")));
@@ -198,7 +196,7 @@ async fn one_connection_serves_many_requests_also_after_answers_that_are_not_rea
         b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nnope!".to_vec(),
         b"HTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n".to_vec(),
     ] {
-        let server = Server::start(Act::Send(bytes)).await;
+        let server = Server::start((bytes, Then::Continue)).await;
         let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
         for _ in 0..5 {
             asked(&client, page_request(&server.url("/"))).await.result.unwrap();
@@ -213,7 +211,7 @@ async fn one_connection_serves_many_requests_also_after_answers_that_are_not_rea
 #[tokio::test]
 async fn a_redirect_is_not_followed_and_its_cookies_are_told_and_sent_only_when_asked_to() {
     let bytes = b"HTTP/1.1 302 Found\r\nLocation: /y\r\nSet-Cookie: a=1; Path=/\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\n\r\n";
-    let server = Server::start(Act::Send(bytes.to_vec())).await;
+    let server = Server::start((bytes.to_vec(), Then::Continue)).await;
     let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
     let mut request = page_request(&server.url("/x"));
     let answer = asked(&client, request.clone()).await.result.unwrap();
@@ -228,7 +226,7 @@ async fn a_redirect_is_not_followed_and_its_cookies_are_told_and_sent_only_when_
 
 #[tokio::test]
 async fn what_stands_before_the_host_is_never_sent_as_a_password() {
-    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", b"x"))).await;
+    let server = Server::start(page("", b"x")).await;
     ask(&format!("http://user:secret@{}/", server.address)).await.result.unwrap();
     assert!(!server.requests()[0].contains("authorization"));
 }
@@ -237,59 +235,39 @@ async fn what_stands_before_the_host_is_never_sent_as_a_password() {
 async fn a_gzip_bomb_is_cut_at_the_limit_of_decoded_bytes() {
     let bomb = gzip(&vec![b' '; 64 << 20]);
     assert!(bomb.len() < 1 << 20);
-    let headers = "Content-Type: text/html\r\nContent-Encoding: gzip\r\n";
-    let Body::Read { bytes, truncated } = answer_of(Act::Send(ok(headers, &bomb))).await.unwrap().body else {
-        panic!()
-    };
-    assert_eq!((bytes.len(), truncated), (1 << 20, true));
+    let answer = answer_of(page("Content-Encoding: gzip\r\n", &bomb)).await.unwrap();
+    assert!(matches!(answer.body, Body::Read { bytes, truncated: true } if bytes.len() == 1 << 20));
 }
 
 #[tokio::test]
 async fn an_endless_body_is_cut_at_the_limit_and_an_endless_drip_at_the_time() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     let chunk = [b"4000\r\n".to_vec(), vec![b'x'; 0x4000], b"\r\n".to_vec()].concat();
-    let answer = answer_of(Act::Repeat(head.clone(), chunk, Duration::ZERO)).await.unwrap();
+    let answer = answer_of((head.clone(), Then::Repeat(chunk, Duration::ZERO))).await.unwrap();
     assert!(matches!(answer.body, Body::Read { bytes, truncated: true } if bytes.len() == 1 << 20));
-    let drip = Act::Repeat(head, b"1\r\nx\r\n".to_vec(), Duration::from_millis(50));
+    let drip = (head, Then::Repeat(b"1\r\nx\r\n".to_vec(), Duration::from_millis(50)));
     assert_eq!(answer_of(drip).await.unwrap_err(), FetchError::Timeout);
 }
 
 #[tokio::test]
-async fn a_server_that_never_ends_its_headers_times_out() {
-    assert_eq!(answer_of(Act::SendAndHang(vec![])).await.unwrap_err(), FetchError::Timeout);
-    let slow = Act::Repeat(b"HTTP/1.1 200 OK\r\n".to_vec(), b"X-A: b\r\n".to_vec(), Duration::from_millis(20));
-    assert_eq!(answer_of(slow).await.unwrap_err(), FetchError::Timeout);
-}
-
-#[tokio::test]
-async fn a_length_that_is_not_true_fails_the_body_or_leaves_the_rest_unread() {
-    let short = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000\r\n\r\n<p>".to_vec();
-    assert_eq!(answer_of(Act::SendAndClose(short)).await.unwrap_err(), FetchError::Body);
-    let huge = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000000000\r\n\r\n<p>".to_vec();
-    assert_eq!(answer_of(Act::SendAndClose(huge)).await.unwrap_err(), FetchError::Body);
-
-    let second = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\nPOISON";
-    let long = [b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>", &second[..]].concat();
-    let server = Server::start(Act::Send(long)).await;
-    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
-    for _ in 0..3 {
-        let answer = asked(&client, page_request(&server.url("/"))).await.result.unwrap();
-        assert_eq!(answer.body, read(b"<p>"), "a response to no request is never accepted");
+async fn a_failure_tells_where_the_answer_broke() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n";
+    let many: String = (0..300).map(|number| format!("X-{number}: y\r\n")).collect();
+    let slowly = Then::Repeat(b"X-A: b\r\n".to_vec(), Duration::from_millis(20));
+    for (bytes, then, failure) in [
+        (String::new(), Then::Reset, FetchError::Connection),
+        (String::new(), Then::Close, FetchError::Connection),
+        ("not http at all\r\n\r\n".to_owned(), Then::Close, FetchError::Connection),
+        (format!("{head}{many}Content-Length: 1\r\n\r\nx"), Then::Continue, FetchError::Connection),
+        (String::new(), Then::Hang, FetchError::Timeout),
+        ("HTTP/1.1 200 OK\r\n".to_owned(), slowly, FetchError::Timeout),
+        (format!("{head}Content-Length: 1000\r\n\r\n<p>"), Then::Close, FetchError::Body),
+        (format!("{head}Content-Length: 1000000000000000000\r\n\r\n<p>"), Then::Close, FetchError::Body),
+        (format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n"), Then::Close, FetchError::Body),
+        (format!("{head}Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone"), Then::Continue, FetchError::Body),
+    ] {
+        assert_eq!(answer_of((bytes.clone().into(), then)).await.unwrap_err(), failure, "{bytes}");
     }
-}
-
-#[tokio::test]
-async fn a_connection_that_breaks_tells_where_it_broke() {
-    assert_eq!(answer_of(Act::Reset(vec![])).await.unwrap_err(), FetchError::Connection);
-    assert_eq!(answer_of(Act::SendAndClose(vec![])).await.unwrap_err(), FetchError::Connection);
-    assert_eq!(
-        answer_of(Act::SendAndClose(b"not http at all\r\n\r\n".to_vec())).await.unwrap_err(),
-        FetchError::Connection
-    );
-    let chunk = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n";
-    assert_eq!(answer_of(Act::SendAndClose(chunk.to_vec())).await.unwrap_err(), FetchError::Body);
-    let broken = ok("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", b"this is no gzip");
-    assert_eq!(answer_of(Act::Send(broken)).await.unwrap_err(), FetchError::Body);
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = listener.local_addr().unwrap();
@@ -298,6 +276,18 @@ async fn a_connection_that_breaks_tells_where_it_broke() {
     // Without a name server the client cannot determine that the name does not exist.
     let unknown = ask("http://no-such-host.invalid/").await.result.unwrap_err();
     assert!(matches!(unknown, FetchError::UnknownHost | FetchError::Dns), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn what_follows_an_answer_is_never_accepted_as_the_next_one() {
+    let second = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\nPOISON";
+    let (first, then) = page("", b"<p>");
+    let server = Server::start(([&first[..], second].concat(), then)).await;
+    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+    for _ in 0..3 {
+        let answer = asked(&client, page_request(&server.url("/"))).await.result.unwrap();
+        assert_eq!(answer.body, read(b"<p>"));
+    }
 }
 
 #[tokio::test]
@@ -316,12 +306,8 @@ async fn plain_http_where_tls_is_asked_for_is_a_failure_of_tls() {
 }
 
 #[tokio::test]
-async fn more_headers_than_allowed_are_not_taken() {
-    let many: String = (0..300).map(|number| format!("X-{number}: y\r\n")).collect();
-    let bytes = ok(&format!("Content-Type: text/html\r\n{many}"), b"x");
-    assert_eq!(answer_of(Act::Send(bytes)).await.unwrap_err(), FetchError::Connection);
-    let long = format!("Content-Type: text/html\r\nX-Long: {}\r\n", "y".repeat(40_000));
-    let answer = answer_of(Act::Send(ok(&long, b"x"))).await.unwrap();
+async fn a_header_longer_than_what_is_kept_is_left_out() {
+    let answer = answer_of(page(&format!("X-Long: {}\r\n", "y".repeat(40_000)), b"x")).await.unwrap();
     assert!(!answer.headers.is_empty() && answer.headers.iter().all(|(name, _)| name != "x-long"));
 }
 
@@ -329,7 +315,7 @@ async fn more_headers_than_allowed_are_not_taken() {
 async fn what_is_no_html_ends_after_its_headers() {
     for content_type in ["application/pdf", "image/png", "text/plain; charset=utf-8"] {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: 4000000000\r\n\r\n");
-        let server = Server::start(Act::SendAndHang(head.into())).await;
+        let server = Server::start((head.into(), Then::Hang)).await;
         let attempt = ask(&server.url("/")).await;
         assert_eq!(attempt.result.unwrap().body, Body::Unread, "{content_type}");
     }
@@ -337,17 +323,17 @@ async fn what_is_no_html_ends_after_its_headers() {
 
 #[tokio::test]
 async fn without_a_content_type_the_first_bytes_decide() {
-    let answer = answer_of(Act::Send(ok("", b" <!doctype html><p>x"))).await.unwrap();
+    let answer = answer_of((ok("", b" <!doctype html><p>x"), Then::Continue)).await.unwrap();
     assert_eq!(answer.body, read(b" <!doctype html><p>x"));
     let pdf = [&b"%PDF-1.7 "[..], &[b'x'; 2000][..]].concat();
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000000000\r\n\r\n";
-    assert_eq!(answer_of(Act::SendAndHang([&head[..], &pdf].concat())).await.unwrap().body, Body::NotHtml);
-    assert_eq!(answer_of(Act::Send(ok("", b"short"))).await.unwrap().body, Body::NotHtml);
+    assert_eq!(answer_of(([&head[..], &pdf].concat(), Then::Hang)).await.unwrap().body, Body::NotHtml);
+    assert_eq!(answer_of((ok("", b"short"), Then::Continue)).await.unwrap().body, Body::NotHtml);
 }
 
 #[tokio::test]
 async fn a_robots_txt_is_read_whatever_its_type_and_cut_at_500_kib() {
-    let server = Server::start(Act::Send(ok("Content-Type: text/plain\r\n", &vec![b'#'; 600 << 10]))).await;
+    let server = Server::start((ok("Content-Type: text/plain\r\n", &vec![b'#'; 600 << 10]), Then::Continue)).await;
     let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
     let request = Request { purpose: Purpose::Robots, ..page_request(&server.url("/robots.txt")) };
     let Body::Read { bytes, truncated } = asked(&client, request).await.result.unwrap().body else { panic!() };
@@ -356,7 +342,7 @@ async fn a_robots_txt_is_read_whatever_its_type_and_cut_at_500_kib() {
 
 #[tokio::test]
 async fn addresses_that_are_not_public_are_not_dialled() {
-    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", b"x"))).await;
+    let server = Server::start(page("", b"x")).await;
     let port = server.address.port();
     for host in ["127.0.0.1", "127.1", "[::ffff:127.0.0.1]", "localhost", "any.localhost.", "0x7f000001"] {
         let config = FetcherConfig { allow_private: false, ..config() };
@@ -367,38 +353,11 @@ async fn addresses_that_are_not_public_are_not_dialled() {
     assert_eq!(ask(&format!("http://any.localhost:{port}/")).await.result.unwrap().status, 200);
 }
 
-/// Reads a page that is larger than the free memory with a client that waits for memory.
-#[tokio::test]
-async fn without_memory_reading_stops_and_goes_on_when_there_is_some() {
-    let page = vec![b'x'; 900 << 10];
-    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", &page))).await;
-    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
-    let memory = memory(1 << 20);
-    let mut greedy = memory.reservation();
-    greedy.grow(memory.bytes()).await;
-    greedy.grow(1).await;
-    let mut own = memory.reservation();
-    let attempt = client.ask(page_request(&server.url("/")), &mut own);
-    let release = async {
-        tokio::time::timeout(Duration::from_secs(10), async {
-            while server.requests().is_empty() {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await
-        .unwrap();
-        drop(greedy);
-    };
-    let (attempt, ()) = tokio::join!(attempt, release);
-    assert_eq!(attempt.result.unwrap().body, read(&page));
-    assert!((page.len()..=1 << 20).contains(&own.bytes()), "{} bytes are reserved", own.bytes());
-}
-
 #[tokio::test]
 async fn a_request_that_ends_for_want_of_memory_is_no_failure_of_the_site() {
     let config = FetcherConfig { request_timeout: Duration::from_millis(700), ..config() };
     let config = FetcherConfig { connect_timeout: config.headers_timeout, ..config };
-    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", &[b'x'; 100 << 10]))).await;
+    let server = Server::start(page("", &[b'x'; 100 << 10])).await;
     let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
     let memory = memory(1 << 20);
     let mut greedy = memory.reservation();

@@ -1,19 +1,23 @@
-use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl};
+use orbweaver_log::TopicPartition;
+use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl, ReadyDispatch, topic};
+use orbweaver_stage::Origin;
 
 use super::*;
 
 const NOW: Millis = 1_000_000;
 
-pub(crate) fn dispatch(url: &str) -> Dispatch {
+/// Returns a dispatch of a URL, from a page at depth 2.
+pub(crate) fn dispatch(url: &str, sequence: u64, now: Millis) -> Dispatch {
     let parsed = Url::parse(url).unwrap();
     let context = UrlContext {
-        fingerprint: Fingerprint::of("default", orbweaver_url::canonicalize(&parsed).as_str()),
-        depth: 2,
+        fingerprint: Fingerprint::of("default", &orbweaver_url::canonical_text(&parsed)),
+        depth: 3,
         sighting: DiscoveryKind::Link,
-        ..UrlContext::of_seed("default", url.into(), parsed.host_str().unwrap().into())
+        via: Some("https://via.example/".into()),
+        ..UrlContext::of_seed("default", url.into(), orbweaver_url::site_of(&parsed).into_owned())
     };
-    let id = DispatchId { epoch: 1, sequence: 1 };
-    Dispatch { not_after_ms: NOW + 30_000, ..Dispatch::of(&FrontierUrl::admitted(context, NOW), id, false, NOW) }
+    let dispatch = Dispatch::of(&FrontierUrl::admitted(context, now), DispatchId { epoch: 7, sequence }, false, now);
+    Dispatch { not_after_ms: now + 30_000, ..dispatch }
 }
 
 fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
@@ -22,7 +26,11 @@ fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
 
 fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpResponse, FetchError>) -> Verdict {
     let url = Url::parse(&dispatch.context.url).unwrap();
-    classify(RequestContext { dispatch, url: &url, before }, &attempt(result))
+    let ready = ReadyDispatch { not_before_ms: NOW, interval_ms: 0, dispatch: dispatch.clone() };
+    let tp = TopicPartition::new(topic::READY, 0);
+    let mut visit = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
+    visit.before = before.to_vec();
+    classify(&visit, &attempt(result))
 }
 
 fn answered(status: u16) -> HttpResponse {
@@ -35,39 +43,24 @@ fn led(status: u16, location: &str) -> HttpResponse {
 
 #[test]
 fn every_status_has_its_end() {
-    let dispatch = dispatch("https://a.example/x");
-    let cases: [(u16, Verdict); 22] = [
-        (200, Verdict::Fetched),
-        (201, Verdict::Gone("http_201".into())),
-        (204, Verdict::Gone("http_204".into())),
-        (206, Verdict::Gone("http_206".into())),
-        (301, Verdict::Gone("http_301".into())),
-        (304, Verdict::Unchanged),
-        (400, Verdict::Gone("http_400".into())),
-        (401, Verdict::Gone("http_401".into())),
-        (403, Verdict::Gone("http_403".into())),
-        (404, Verdict::Gone("http_404".into())),
-        (408, Verdict::Gone("http_408".into())),
-        (410, Verdict::Gone("http_410".into())),
-        (418, Verdict::Gone("http_418".into())),
-        (429, Verdict::Blocked { until_ms: NOW + 60_000, announced: false, reason: "http_429".into(), ends: false }),
-        (451, Verdict::Gone("http_451".into())),
-        (500, Verdict::Retry("http_500".into(), NOW + 1000)),
-        (502, Verdict::Retry("http_502".into(), NOW + 1000)),
-        (503, Verdict::Blocked { until_ms: NOW + 60_000, announced: false, reason: "http_503".into(), ends: false }),
-        (504, Verdict::Retry("http_504".into(), NOW + 1000)),
-        (599, Verdict::Retry("http_599".into(), NOW + 1000)),
-        (600, Verdict::Gone("http_600".into())),
-        (999, Verdict::Gone("http_999".into())),
-    ];
-    for (status, expected) in cases {
-        assert_eq!(verdict_of(&dispatch, &[], Ok(answered(status))), expected, "{status}");
+    let dispatch = dispatch("https://a.example/x", 1, NOW);
+    let verdict = |status| verdict_of(&dispatch, &[], Ok(answered(status)));
+    assert_eq!((verdict(200), verdict(304)), (Verdict::Fetched, Verdict::Unchanged));
+    for status in [201, 204, 206, 301, 400, 401, 403, 404, 408, 410, 418, 451, 600, 999] {
+        assert_eq!(verdict(status), Verdict::Gone(format!("http_{status}").into()));
+    }
+    for status in [500, 502, 504, 599] {
+        assert_eq!(verdict(status), Verdict::Retry(format!("http_{status}").into(), NOW + 1000));
+    }
+    for status in [429, 503] {
+        let reason = format!("http_{status}").into();
+        assert_eq!(verdict(status), Verdict::Blocked { until_ms: NOW + 60_000, announced: false, reason, ends: false });
     }
 }
 
 #[test]
 fn a_body_that_was_not_wanted_is_refused_for_its_type() {
-    let dispatch = dispatch("https://a.example/x");
+    let dispatch = dispatch("https://a.example/x", 1, NOW);
     for body in [Body::Unread, Body::NotHtml] {
         let answer = HttpResponse { status: 200, body, ..HttpResponse::default() };
         assert_eq!(verdict_of(&dispatch, &[], Ok(answer)), Verdict::Refused("content_type".into()));
@@ -86,7 +79,7 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
         (FetchError::Internal, "internal"),
     ];
     for (failure, reason) in failures {
-        let mut dispatch = dispatch("https://a.example/x");
+        let mut dispatch = dispatch("https://a.example/x", 1, NOW);
         for (attempt, delay_ms) in [(1, 1000), (2, 10_000), (3, 60_000)] {
             dispatch.attempt = attempt;
             let expected = Verdict::Retry(reason.into(), NOW + delay_ms);
@@ -95,10 +88,10 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
         dispatch.last_attempt = true;
         assert_eq!(verdict_of(&dispatch, &[], Err(failure)), Verdict::Gone(reason.into()));
     }
-    let mut last = dispatch("https://a.example/x");
+    let mut last = dispatch("https://a.example/x", 1, NOW);
     last.last_attempt = true;
     assert_eq!(verdict_of(&last, &[], Ok(answered(500))), Verdict::Gone("http_500".into()));
-    let first = dispatch("https://a.example/x");
+    let first = dispatch("https://a.example/x", 1, NOW);
     assert_eq!(
         verdict_of(&first, &[], Err(FetchError::UnknownHost)),
         Verdict::Gone("dns".into()),
@@ -109,7 +102,7 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
 
 #[test]
 fn a_block_lasts_as_long_as_the_site_asks_for_else_longer_each_time_and_the_fifth_ends_the_url() {
-    let mut dispatch = dispatch("https://a.example/x");
+    let mut dispatch = dispatch("https://a.example/x", 1, NOW);
     let mut answer = answered(429);
     for (blocks, minutes) in [(0, 1), (1, 2), (2, 4), (3, 8)] {
         dispatch.blocks = blocks;
@@ -126,7 +119,7 @@ fn a_block_lasts_as_long_as_the_site_asks_for_else_longer_each_time_and_the_fift
 
 #[test]
 fn a_redirect_leads_to_its_target_resolved_against_what_was_asked() {
-    let dispatch = dispatch("https://a.example/x/y?z");
+    let dispatch = dispatch("https://a.example/x/y?z", 1, NOW);
     for status in [300, 301, 302, 303, 307, 308] {
         let expected = Verdict::Redirected(Url::parse("https://a.example/x/w").unwrap());
         assert_eq!(verdict_of(&dispatch, &[], Ok(led(status, "w#part"))), expected, "{status}");
@@ -137,7 +130,7 @@ fn a_redirect_leads_to_its_target_resolved_against_what_was_asked() {
 
 #[test]
 fn a_redirect_to_what_cannot_be_crawled_ends_the_url() {
-    let dispatch = dispatch("https://a.example/x");
+    let dispatch = dispatch("https://a.example/x", 1, NOW);
     for target in ["ftp://a.example/", "file:///etc/passwd", "javascript:1", "data:,x", "http://[::1", "https://a b/"] {
         assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, target))), Verdict::Gone("bad_redirect".into()), "{target}");
     }
@@ -147,7 +140,7 @@ fn a_redirect_to_what_cannot_be_crawled_ends_the_url() {
 
 #[test]
 fn a_redirect_is_known_by_the_policy_of_its_crawl() {
-    let mut dispatch = dispatch("http://www.a.example/x?utm_source=y");
+    let mut dispatch = dispatch("http://www.a.example/x?utm_source=y", 1, NOW);
     dispatch.context.chain = vec!["http://b.example/".into()];
     let target = "https://a.example/x";
     assert!(matches!(verdict_of(&dispatch, &[], Ok(led(301, target))), Verdict::Redirected(_)));
@@ -162,27 +155,22 @@ fn a_redirect_is_known_by_the_policy_of_its_crawl() {
 }
 
 #[test]
-fn a_chain_of_long_urls_ends_before_its_records_become_large() {
-    let mut dispatch = dispatch("https://a.example/20");
+fn a_chain_of_redirects_ends_after_twenty_or_before_its_records_become_large() {
     let long = |n: usize| format!("https://a.example/{}{n}", "x".repeat(8000));
-    dispatch.context.chain = (1..=8).map(long).collect();
-    assert!(matches!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Redirected(_)));
-    dispatch.context.chain.push(long(9));
-    assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Gone("too_many_redirects".into()));
-}
-
-#[test]
-fn a_chain_of_redirects_ends_after_twenty() {
-    let mut dispatch = dispatch("https://a.example/20");
-    dispatch.context.chain = (0..19).map(|n| format!("https://a.example/{n}")).collect();
-    assert!(matches!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Redirected(_)));
-    dispatch.context.chain.push("https://a.example/19".into());
-    assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Gone("too_many_redirects".into()));
+    let short = |n: usize| format!("https://a.example/{n}");
+    for mut chain in [(1..=9).map(long).collect::<Vec<_>>(), (0..20).map(short).collect()] {
+        let mut dispatch = dispatch("https://a.example/20", 1, NOW);
+        dispatch.context.chain.clone_from(&chain);
+        assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Gone("too_many_redirects".into()));
+        chain.pop();
+        dispatch.context.chain = chain;
+        assert!(matches!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Redirected(_)));
+    }
 }
 
 #[test]
 fn a_redirect_to_its_source_or_its_chain_is_asked_again_five_times_at_most() {
-    let mut dispatch = dispatch("https://a.example/wall");
+    let mut dispatch = dispatch("https://a.example/wall", 1, NOW);
     dispatch.context.chain = vec!["https://a.example/start".into()];
     let mut before = vec![];
     for _ in 0..MAX_AGAIN {

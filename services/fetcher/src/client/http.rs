@@ -95,7 +95,7 @@ impl HttpClient {
     /// Builds the request; `None` if its address is not public.
     fn prepare(&self, request: Request) -> Option<reqwest::Request> {
         let Request { mut url, cookie, .. } = request;
-        if !self.config.allow_private && address::literal(&url).and_then(address::refusal).is_some() {
+        if !self.config.allow_private && address::is_private(&url) {
             return None;
         }
         // User info before an `@` is never sent as a password. Neither call fails for a URL that has a host.

@@ -2,6 +2,7 @@
 
 mod http;
 mod resolver;
+#[cfg(test)]
 mod scripted;
 
 use futures::future::BoxFuture;
@@ -11,7 +12,8 @@ use orbweaver_url::Url;
 
 pub(crate) use http::FIRST_BYTES;
 pub use http::{ClientError, HttpClient};
-pub use scripted::ScriptedClient;
+#[cfg(test)]
+pub(crate) use scripted::ScriptedClient;
 
 /// Purpose of a request; it decides how much of the response is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,17 +47,11 @@ pub struct Attempt {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpResponse {
     pub status: u16,
-    /// The header `Content-Type`.
     pub content_type: Option<String>,
-    /// The header `Location`.
     pub location: Option<String>,
-    /// The header `Cache-Control`.
     pub cache_control: Option<String>,
-    /// The header `Retry-After`.
     pub retry_after: Option<String>,
-    /// The header `ETag`.
     pub etag: Option<String>,
-    /// The header `Last-Modified`.
     pub last_modified: Option<String>,
     /// Values of the headers `Set-Cookie`, bounded.
     pub set_cookie: Vec<String>,
@@ -73,7 +69,6 @@ pub enum Body {
     NotHtml,
     /// Read and decoded.
     Read {
-        /// Decoded bytes.
         bytes: Vec<u8>,
         /// Whether the body was cut at the limit.
         truncated: bool,

@@ -100,13 +100,9 @@ mod tests {
     }
 
     #[test]
-    fn of_several_addresses_only_the_public_ones_are_dialled() {
+    fn only_public_addresses_are_dialled_and_a_name_with_others_only_is_refused() {
         let mixed = addresses(&["10.0.0.1", "93.184.216.34", "::1"]);
         assert_eq!(public(mixed).unwrap(), addresses(&["93.184.216.34"]));
-    }
-
-    #[test]
-    fn a_name_with_private_addresses_only_is_refused_and_one_without_any_is_not() {
         assert!(matches!(public(addresses(&["127.0.0.1", "fe80::1"])), Err(ResolveError::Private { .. })));
         assert_eq!(public(vec![]).unwrap(), vec![]);
     }

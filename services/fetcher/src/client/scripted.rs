@@ -14,7 +14,7 @@ type Script = HashMap<String, VecDeque<Result<HttpResponse, FetchError>>>;
 
 /// Client that answers at once, with the results given for a URL, in order; the last one is repeated, and a URL
 /// without results gets 404. Records its requests.
-pub struct ScriptedClient {
+pub(crate) struct ScriptedClient {
     clock: Arc<dyn Clock>,
     script: Mutex<Script>,
     asked: Mutex<Vec<Request>>,
@@ -22,26 +22,23 @@ pub struct ScriptedClient {
 
 impl ScriptedClient {
     /// Creates a client without results.
-    #[must_use]
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, script: Mutex::default(), asked: Mutex::default() }
     }
 
     /// Adds a result for a URL.
-    pub fn on(&self, url: &str, result: Result<HttpResponse, FetchError>) {
+    pub(crate) fn on(&self, url: &str, result: Result<HttpResponse, FetchError>) {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         script.entry(url.to_owned()).or_default().push_back(result);
     }
 
     /// Returns the requests so far, in order.
-    #[must_use]
-    pub fn asked(&self) -> Vec<Request> {
+    pub(crate) fn asked(&self) -> Vec<Request> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Answers a request without a future.
-    #[must_use]
-    pub fn answer(&self, request: Request) -> Attempt {
+    pub(crate) fn answer(&self, request: Request) -> Attempt {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match script.get_mut(request.url.as_str()) {
             Some(answers) if answers.len() > 1 => answers.pop_front(),

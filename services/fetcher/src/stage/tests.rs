@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{
-    Discovered, DiscoveryKind, Dispatch, DispatchId, FrontierUrl, OutcomeKind, Page, UrlContext, encode,
-};
+use orbweaver_messages::{Discovered, DiscoveryKind, OutcomeKind, Page, encode};
 use orbweaver_settings::Section as _;
 use orbweaver_stage::ScriptedClock;
-use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
+use orbweaver_url::{Fingerprint, partition_of, slot_of};
 use tokio::sync::Semaphore;
 
 use super::*;
 use crate::{
+    classify,
     client::{Body, FetchError, HttpResponse, ScriptedClient},
     worker,
 };
@@ -59,20 +58,8 @@ impl Surroundings {
         config.check().unwrap();
         let clock = Arc::new(ScriptedClock::at(START));
         let metrics = FetcherMetrics::register(&prometheus::Registry::new()).unwrap();
-        let mut stage = FetcherStage::new(config, metrics, Arc::default());
-        stage.owns_until(Millis::MAX);
-        for partition in 0..PARTITIONS {
-            let opening = PartitionContext {
-                partition,
-                partitions: PARTITIONS,
-                assignment_epoch: 1,
-                owner_epoch: 0,
-                commits: [0, 0],
-            };
-            stage.open(opening, START);
-        }
-        Self {
-            stage,
+        let mut around = Self {
+            stage: FetcherStage::new(config, metrics, Arc::default()),
             client: ScriptedClient::new(clock.clone()),
             clock,
             stored_robots: BTreeMap::new(),
@@ -84,11 +71,34 @@ impl Surroundings {
             plans: VecDeque::new(),
             holds_plans: false,
             next_offset: 0,
-        }
+        };
+        around.stage.owns_until(Millis::MAX);
+        (0..PARTITIONS).for_each(|partition| around.open(partition, 1));
+        around
     }
 
     fn unlimited() -> Self {
-        Self::new(FetcherConfig { ignore_robots: true, allow_private: true, ..FetcherConfig::default() })
+        Self::new(unlimited())
+    }
+
+    fn open(&mut self, partition: Partition, assignment_epoch: u32) {
+        let opening =
+            PartitionContext { partition, partitions: PARTITIONS, assignment_epoch, owner_epoch: 0, commits: [0, 0] };
+        self.stage.open(opening, self.now());
+    }
+
+    /// Reads the outcomes of another fetcher back from the log.
+    fn restore(&mut self, outcomes: Vec<Record>) {
+        for Record { tp, value, .. } in outcomes {
+            self.stage.restore(tp.partition, &delivered(tp, 0, value)).unwrap();
+        }
+    }
+
+    /// Stores a robots.txt of `a.example` that refuses `/no`.
+    fn store_robots(&mut self, fetched_at_ms: Millis, expires_ms: Millis) {
+        let (authority, body) = ("https://a.example".to_owned(), "User-agent: *\nDisallow: /no".into());
+        let row = RobotsRow { authority, fetched_at_ms, status: Some(200), body, expires_ms };
+        self.stored_robots.insert(row.authority.clone(), row);
     }
 
     fn now(&self) -> Millis {
@@ -98,17 +108,7 @@ impl Surroundings {
 
     /// Returns a dispatch of a URL that may be requested at once.
     fn ready(&self, url: &str, sequence: u64) -> ReadyDispatch {
-        let parsed = orbweaver_url::parse(url).unwrap();
-        let context = UrlContext {
-            fingerprint: Fingerprint::of("default", canonicalize(&parsed).as_str()),
-            depth: 3,
-            sighting: DiscoveryKind::Link,
-            via: Some("https://via.example/".into()),
-            ..UrlContext::of_seed("default", url.into(), site_of(&parsed).into_owned())
-        };
-        let (id, now) = (DispatchId { epoch: 7, sequence }, self.now());
-        let dispatch = Dispatch::of(&FrontierUrl::admitted(context, now), id, false, now);
-        let dispatch = Dispatch { not_after_ms: now + 30_000, ..dispatch };
+        let dispatch = classify::tests::dispatch(url, sequence, self.now());
         ReadyDispatch { not_before_ms: self.now(), interval_ms: 0, dispatch }
     }
 
@@ -119,11 +119,9 @@ impl Surroundings {
 
     fn deliver_value(&mut self, partition: Partition, value: Option<Bytes>) -> Origin {
         let tp = TopicPartition::new(topic::READY, partition);
-        let (offset, timestamp_ms) = (self.next_offset, self.now());
+        let origin = Origin { tp, offset: self.next_offset, assignment_epoch: 1 };
         self.next_offset += 1;
-        let origin = Origin { tp, offset, assignment_epoch: 1 };
-        let delivered = ConsumerRecord { tp, offset, timestamp_ms, key: None, value, headers: vec![] };
-        self.call(|stage, now, acts| stage.receive(vec![(origin, delivered)], now, acts));
+        self.call(|stage, now, acts| stage.receive(vec![(origin, delivered(tp, origin.offset, value))], now, acts));
         origin
     }
 
@@ -224,9 +222,17 @@ impl Surroundings {
         assert_eq!(self.completed.len() as u64, self.next_offset, "{:?}", self.completed);
         assert!(self.completed.values().all(|&times| times == 1), "{:?}", self.completed);
         let FetcherStage { requests, gates, .. } = &self.stage;
-        assert_eq!((requests.slots(), requests.len(), gates.held()), (0, 0, 0));
+        assert_eq!((requests.slots, requests.in_flight.len(), gates.held), (0, 0, 0));
         assert!(self.stage.dispatches.is_empty() && self.stage.lookups.is_empty());
     }
+}
+
+fn delivered(tp: TopicPartition, offset: Offset, value: Option<Bytes>) -> ConsumerRecord {
+    ConsumerRecord { tp, offset, timestamp_ms: START, key: None, value, headers: vec![] }
+}
+
+fn unlimited() -> FetcherConfig {
+    FetcherConfig { ignore_robots: true, allow_private: true, ..FetcherConfig::default() }
 }
 
 fn polite() -> Surroundings {
@@ -245,16 +251,12 @@ fn page(text: &str) -> Result<HttpResponse, FetchError> {
 }
 
 fn robots(text: &str) -> Result<HttpResponse, FetchError> {
-    Ok(HttpResponse {
-        status: 200,
-        content_type: Some("text/plain".into()),
-        body: Body::Read { bytes: text.into(), truncated: false },
-        ..HttpResponse::default()
-    })
+    let body = Body::Read { bytes: text.into(), truncated: false };
+    Ok(HttpResponse { status: 200, content_type: Some("text/plain".into()), body, ..HttpResponse::default() })
 }
 
 fn status(status: u16) -> Result<HttpResponse, FetchError> {
-    Ok(HttpResponse { status, ..HttpResponse::default() })
+    refusal(status, None)
 }
 
 fn refusal(status: u16, retry_after: Option<&str>) -> Result<HttpResponse, FetchError> {

@@ -1,7 +1,4 @@
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU32, Ordering},
-};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use orbweaver_stage::ScriptedClock;
@@ -18,7 +15,6 @@ use crate::client::{HttpResponse, ScriptedClient};
 struct AwayStore {
     failures: AtomicU32,
     damaged: bool,
-    written: Mutex<Vec<Write>>,
 }
 
 impl AwayStore {
@@ -32,9 +28,8 @@ impl AwayStore {
 }
 
 impl Store for AwayStore {
-    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let written = self.fails().map(|()| self.written.lock().unwrap().extend_from_slice(&writes));
-        async move { written }.boxed()
+    fn write_shared(&self, _: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
+        not_asked()
     }
 
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
@@ -90,11 +85,18 @@ fn memory() -> ByteBudget {
     ByteBudget::new(64 << 20, IntGauge::new("bytes", "in use").unwrap())
 }
 
-async fn result_of<C: Client>(client: C, store: AwayStore, job: Job) -> Done {
-    let worker = FetchWorker::new(Arc::new(client), Arc::new(store), Arc::new(ScriptedClock::at(5)), memory());
+fn worker<C: Client>(client: C, store: AwayStore, memory: ByteBudget) -> FetchWorker<C> {
+    FetchWorker::new(Arc::new(client), Arc::new(store), Arc::new(ScriptedClock::at(5)), memory)
+}
+
+async fn done<C: Client>(worker: &FetchWorker<C>, job: Job) -> Done {
     let (results, mut done) = unbounded_channel();
     worker.start(job, &results);
     tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap()
+}
+
+async fn result_of<C: Client>(client: C, store: AwayStore, job: Job) -> Done {
+    done(&worker(client, store, memory()), job).await
 }
 
 fn scripted(body: &str) -> ScriptedClient {
@@ -106,17 +108,16 @@ fn scripted(body: &str) -> ScriptedClient {
 
 #[tokio::test]
 async fn a_page_comes_back_packed_and_a_robots_txt_as_it_is() {
-    let job = |purpose| Job::Ask { number: 3, request: request(purpose), room: 16 << 20 };
-    let done = result_of(scripted("<p>"), AwayStore::default(), job(Purpose::Page)).await;
-    let Done::Asked { number: 3, body: Some(body), .. } = done else { panic!("{done:?}") };
+    let done = result_of(scripted("<p>"), AwayStore::default(), asked(Purpose::Page)).await;
+    let Done::Asked { number: 1, body: Some(body), .. } = done else { panic!("{done:?}") };
     assert_eq!((&body.value[..], body.bytes), (&b"<p>"[..], 3));
 
     let large = "<p>text</p>".repeat(BLOCKING_BYTES / 10);
-    let done = result_of(scripted(&large), AwayStore::default(), job(Purpose::Page)).await;
+    let done = result_of(scripted(&large), AwayStore::default(), asked(Purpose::Page)).await;
     let Done::Asked { body: Some(body), .. } = done else { panic!("{done:?}") };
     assert_eq!(body.bytes, large.len() as u64);
 
-    let done = result_of(scripted("x"), AwayStore::default(), job(Purpose::Robots)).await;
+    let done = result_of(scripted("x"), AwayStore::default(), asked(Purpose::Robots)).await;
     let Done::Asked { attempt, body: None, .. } = done else { panic!("{done:?}") };
     assert!(matches!(attempt.result.unwrap().body, Body::Read { bytes, .. } if bytes == b"x"));
 }
@@ -129,12 +130,7 @@ fn meter() -> CpuMeter {
 async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
     for job in [asked(Purpose::Page), Job::Load { authority: "https://a.example".into() }] {
         let meter = meter();
-        let (client, store) = (Arc::new(scripted("<p>")), Arc::new(AwayStore::default()));
-        let worker = FetchWorker::new(client, store, Arc::new(ScriptedClock::at(5)), memory());
-        let worker = worker.with_meter(meter.clone());
-        let (results, mut done) = unbounded_channel();
-        worker.start(job, &results);
-        tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap();
+        done(&worker(scripted("<p>"), AwayStore::default(), memory()).with_meter(meter.clone()), job).await;
         assert!(meter.seconds() > 0.0);
     }
     // Without its task, only the work on another thread is measured.
@@ -184,13 +180,10 @@ impl Client for ReservingClient {
 async fn memory_is_reserved_for_what_a_page_has_until_its_last_byte_is_let_go() {
     for size in [10_000, BLOCKING_BYTES] {
         let memory = memory();
-        let client = Arc::new(ReservingClient(scripted(&"<p>text</p>".repeat(size / 10))));
-        let clock = Arc::new(ScriptedClock::at(5));
-        let worker = FetchWorker::new(client, Arc::new(AwayStore::default()), clock, memory.clone());
-        let (results, mut done) = unbounded_channel();
+        let client = ReservingClient(scripted(&"<p>text</p>".repeat(size / 10)));
+        let worker = worker(client, AwayStore::default(), memory.clone());
         for purpose in [Purpose::Page, Purpose::Robots] {
-            worker.start(asked(purpose), &results);
-            let done = tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap();
+            let done = done(&worker, asked(purpose)).await;
             let Done::Asked { body, .. } = &done else { panic!("{done:?}") };
             let packed = body.as_ref().map_or(0, |body| body.value.len());
             assert!((packed > 0) == (purpose == Purpose::Page) && packed < size / 10);

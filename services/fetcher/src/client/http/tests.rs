@@ -122,5 +122,6 @@ async fn without_memory_an_http2_server_sends_no_more_than_a_window_and_goes_on_
     assert!(connection_window + sent >= concurrency * stream_window, "{connection_window} bytes for other streams");
     let Body::Read { bytes, truncated } = attempt.result.unwrap().body else { panic!() };
     assert_eq!((bytes.len(), truncated), (PAGE_BYTES, false));
+    assert!(own.bytes() >= PAGE_BYTES, "{} bytes are reserved", own.bytes());
     server.abort();
 }

@@ -8,7 +8,7 @@ use crate::records::word;
 #[test]
 fn nothing_is_requested_later_than_half_a_session_after_the_last_accepted_commit() {
     let mut around = Surroundings::unlimited();
-    around.stage.ownership.set(START + 2000);
+    around.stage.ownership.until_ms = START + 2000;
     let waits = |around: &Surroundings, sequence, at| {
         let mut ready = around.ready(&format!("https://{sequence}.example/"), sequence);
         ready.not_before_ms = at;

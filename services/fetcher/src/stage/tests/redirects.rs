@@ -5,25 +5,11 @@ use super::*;
 const WALL: &str = "https://a.example/wall";
 const ELSEWHERE: &str = "https://other.example/x";
 
-/// Returns surroundings in which no site counts as requested within the last minute, and whose cookie wall admits the
-/// second request.
-fn walled() -> Surroundings {
-    let mut around = Surroundings::unlimited();
-    around.pass(100_000);
-    around.client.on(WALL, moved(WALL, &["pass=1"]));
-    around.client.on(WALL, page("inside"));
-    around
-}
-
 /// Returns surroundings in which `a.example` redirects to a URL on another site.
 fn led_elsewhere(config: FetcherConfig) -> Surroundings {
     let around = Surroundings::new(config);
     around.client.on("https://a.example/x", moved(ELSEWHERE, &[]));
     around
-}
-
-fn unlimited() -> FetcherConfig {
-    FetcherConfig { ignore_robots: true, allow_private: true, ..FetcherConfig::default() }
 }
 
 /// Returns a dispatch on `a.example` to which the URL on the other site redirected before.
@@ -53,7 +39,7 @@ fn a_next_request_that_the_delay_of_the_site_puts_behind_the_lease_costs_an_atte
 #[test]
 fn an_outage_between_two_requests_of_a_dispatch_costs_no_attempt_and_the_next_dispatch_completes() {
     let fenced = |around: &mut Surroundings| {
-        around.stage.ownership.set(around.now());
+        around.stage.ownership.until_ms = around.now();
         around.pass(70_000);
         around.stage.owns_until(Millis::MAX);
     };
@@ -64,7 +50,11 @@ fn an_outage_between_two_requests_of_a_dispatch_costs_no_attempt_and_the_next_di
     };
     let outages: [&dyn Fn(&mut Surroundings); 2] = [&fenced, &suspended];
     for outage in outages {
-        let mut around = walled();
+        let mut around = Surroundings::unlimited();
+        // No site counts as requested within the last minute.
+        around.pass(100_000);
+        around.client.on(WALL, moved(WALL, &["pass=1"]));
+        around.client.on(WALL, page("inside"));
         let mut ready = around.ready(WALL, 1);
         (ready.interval_ms, ready.dispatch.last_attempt) = (30_000, true);
         around.deliver(&ready);
@@ -143,11 +133,7 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
         around.assert_all_complete();
 
         let mut after = Surroundings::unlimited();
-        for record in around.records(topic::OUTCOMES) {
-            let Record { tp, value, timestamp_ms, .. } = record;
-            let delivered = ConsumerRecord { tp, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
-            after.stage.restore(tp.partition, &delivered).unwrap();
-        }
+        after.restore(around.records(topic::OUTCOMES));
         after.deliver(&after.ready("https://a.example/other", 2));
         after.settle();
         assert_eq!(after.asked(), ["https://a.example/other"], "not blocked after a restart either");

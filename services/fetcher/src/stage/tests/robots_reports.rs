@@ -10,14 +10,7 @@ const ELSEWHERE: &str = "https://b.example/robots.txt";
 /// Returns surroundings whose store has an expired robots.txt of `a.example`, which refuses `/no`.
 fn with_expired_copy() -> Surroundings {
     let mut around = polite();
-    let row = RobotsRow {
-        authority: "https://a.example".into(),
-        fetched_at_ms: START - 24 * HOUR_MS,
-        status: Some(200),
-        body: "User-agent: *\nDisallow: /no".into(),
-        expires_ms: START - 1,
-    };
-    around.stored_robots.insert(row.authority.clone(), row);
+    around.store_robots(START - 24 * HOUR_MS, START - 1);
     around
 }
 
@@ -33,11 +26,9 @@ fn led_elsewhere(around: &Surroundings) -> ReadyDispatch {
 fn assert_blocked_for_the_next_owner(around: &Surroundings, site: &str) {
     let partition = partition_of(slot_of(site), PARTITIONS);
     let mut next = polite();
-    for record in around.records(topic::OUTCOMES).into_iter().filter(|record| record.tp.partition == partition) {
-        let Record { tp, value, timestamp_ms, .. } = record;
-        let delivered = ConsumerRecord { tp, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
-        next.stage.restore(tp.partition, &delivered).unwrap();
-    }
+    let mut outcomes = around.records(topic::OUTCOMES);
+    outcomes.retain(|record| record.tp.partition == partition);
+    next.restore(outcomes);
     next.deliver(&next.ready(&format!("https://{site}/next"), 99));
     next.settle();
     assert_eq!((next.asked(), next.kinds()), (vec![], vec![some(OutcomeKind::Deferred, "blocked")]));
@@ -226,5 +217,5 @@ fn a_lookup_goes_on_for_the_dispatches_of_one_partition_when_another_is_released
     around.pass(3000);
     assert_eq!(around.parked, [led], "its successor has it");
     assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None)], "the other dispatch is not held up");
-    assert!(around.stage.lookups.is_empty() && around.stage.gates.held() == 0);
+    assert!(around.stage.lookups.is_empty() && around.stage.gates.held == 0);
 }
