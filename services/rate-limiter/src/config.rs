@@ -6,6 +6,8 @@ use orbweaver_settings::{Conflict, Rate, Section, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::site::Terms;
+
 /// Shortest interval unless faster rates are allowed explicitly, in milliseconds: ten requests per second.
 const FASTEST_MS: u64 = 100;
 /// Upper limit of the planning horizon, in milliseconds: well below the age at which a dispatch is deferred without a
@@ -57,10 +59,10 @@ impl Default for RateLimiterConfig {
 }
 
 impl RateLimiterConfig {
-    /// Returns the configured interval of a site, in milliseconds; 0: unlimited.
-    #[must_use]
-    pub fn base_interval_ms(&self, site: &str) -> u64 {
-        self.overrides.get(site).unwrap_or(&self.rate).interval_ms
+    /// Returns the settings that apply to a site.
+    pub(crate) fn terms(&self, site: &str) -> Terms {
+        let base_ms = self.overrides.get(site).unwrap_or(&self.rate).interval_ms;
+        Terms { base_ms, horizon_ms: self.horizon_ms(base_ms) }
     }
 
     /// Returns how far ahead dispatches of a site with this base interval may be scheduled, in milliseconds:

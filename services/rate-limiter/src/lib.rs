@@ -12,25 +12,17 @@
 //! assumption: after a restart each site counts as requested at the latest time that the previous owner may have
 //! scheduled (docs/protocol.md#delays-restart).
 //!
-//! | module | contents |
-//! |---|---|
-//! | [`site`] | one site: its next request time, the effect of an outcome (pure) |
-//! | [`sites`] | the sites of a partition: restore, eviction, blocked sites (pure) |
-//! | [`writes`] | one unacknowledged record per site (docs/protocol.md#one-write-per-key); waiting outcomes (pure) |
-//! | [`partial_messages`] | partial decoding of messages; dispatches pass through unchanged |
-//! | [`stage`] | the stage that connects these to the runtime |
-//! | `service` | the service as a process of a cluster (feature `cluster`) |
+//! The modules are listed in `README.md`.
 
-pub mod config;
-pub mod metrics;
-pub mod partial_messages;
+mod config;
+mod metrics;
+mod partial_messages;
 #[cfg(feature = "cluster")]
 pub mod service;
-pub mod site;
-pub mod sites;
-pub mod stage;
+mod site;
+mod sites;
+mod stage;
 mod view;
-pub mod writes;
 
 pub use config::RateLimiterConfig;
 pub use metrics::RateLimiterMetrics;

@@ -2,32 +2,33 @@
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
+use crate::site::Deferral;
+
 /// Dispatches scheduled for fetching. Alert: no increase while the frontier dispatches and no site is blocked.
-pub const PASSED: &str = "orbweaver_rate_limiter_passed_dispatches_total";
+pub(crate) const PASSED: &str = "orbweaver_rate_limiter_passed_dispatches_total";
 /// Deferred dispatches, by reason (`interval`, `blocked`, `late`). Alert: more `interval` than twice the scheduled
 /// ones, since then the frontier and the rate-limiter disagree about intervals; any steady `late`, since dispatches
 /// wait too long before they reach the rate-limiter.
-pub const DEFERRED: &str = "orbweaver_rate_limiter_deferred_dispatches_total";
+pub(crate) const DEFERRED: &str = "orbweaver_rate_limiter_deferred_dispatches_total";
 /// Refusals (429, 503) received. Alert: a rise across many sites; the crawler may be banned as a whole.
-pub const REFUSALS: &str = "orbweaver_rate_limiter_refusals_total";
+pub(crate) const REFUSALS: &str = "orbweaver_rate_limiter_refusals_total";
 /// Blocked sites. Alert: a growing share of the active sites.
-pub const BLOCKED: &str = "orbweaver_rate_limiter_blocked_sites";
+pub(crate) const BLOCKED: &str = "orbweaver_rate_limiter_blocked_sites";
 /// Sites in memory. Alert: growth without more dispatches.
-pub const SITES: &str = "orbweaver_rate_limiter_sites";
+pub(crate) const SITES: &str = "orbweaver_rate_limiter_sites";
 /// Interval of scheduled dispatches, in seconds. Alert: none by itself; it shows the request rate that sites permit.
-pub const INTERVAL: &str = "orbweaver_rate_limiter_interval_seconds";
+pub(crate) const INTERVAL: &str = "orbweaver_rate_limiter_interval_seconds";
 /// Records written to `crawl.sites`. Alert: a rate near that of outcomes; the state of a site flaps.
-pub const RECORDS: &str = "orbweaver_rate_limiter_site_records_total";
+pub(crate) const RECORDS: &str = "orbweaver_rate_limiter_site_records_total";
 /// Records of a previous owner that were appended after the current owner's claim. Alert: any steady increase; a stale
 /// owner is still running.
-pub const STALE_RECORDS: &str = "orbweaver_rate_limiter_stale_site_records_total";
+pub(crate) const STALE_RECORDS: &str = "orbweaver_rate_limiter_stale_site_records_total";
 
 #[derive(Debug, Clone)]
 pub struct RateLimiterMetrics {
     pub(crate) passed: IntCounter,
-    pub(crate) deferred_interval: IntCounter,
-    pub(crate) deferred_blocked: IntCounter,
-    pub(crate) deferred_late: IntCounter,
+    /// By [`Deferral`].
+    pub(crate) deferred: [IntCounter; 3],
     pub(crate) refusals: IntCounter,
     pub(crate) blocked: IntGauge,
     pub(crate) sites: IntGauge,
@@ -43,9 +44,7 @@ impl RateLimiterMetrics {
         let interval = HistogramOpts::new(INTERVAL, "Interval of scheduled dispatches, in seconds").buckets(buckets);
         let metrics = Self {
             passed: IntCounter::new(PASSED, "Dispatches scheduled for fetching")?,
-            deferred_interval: deferred.with_label_values(&["interval"]),
-            deferred_blocked: deferred.with_label_values(&["blocked"]),
-            deferred_late: deferred.with_label_values(&["late"]),
+            deferred: Deferral::ALL.map(|reason| deferred.with_label_values(&[reason.as_str()])),
             refusals: IntCounter::new(REFUSALS, "Refusals (429, 503) received")?,
             blocked: IntGauge::new(BLOCKED, "Sites paused after a 429 or 503")?,
             sites: IntGauge::new(SITES, "Sites in memory")?,

@@ -24,41 +24,42 @@ const IDLE_KEPT_MS: Millis = 10_000;
 
 /// State of a site that survives a restart: the content of a record in `crawl.sites`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Remembered {
+pub(crate) struct Remembered {
     /// End of the site's block; 0: none.
-    pub blocked_until_ms: Millis,
+    pub(crate) blocked_until_ms: Millis,
     /// Number of consecutive refusals.
-    pub blocks: u32,
+    pub(crate) blocks: u32,
     /// Crawl-delay in milliseconds, if it is longer than the configured interval.
-    pub crawl_delay_ms: Option<u64>,
+    pub(crate) crawl_delay_ms: Option<u64>,
     /// Time of the last refusal, or of the success that ended a streak of refusals.
-    pub event_ms: Millis,
+    pub(crate) event_ms: Millis,
 }
 
 /// Settings that apply to a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub(crate) struct Terms {
     /// Configured interval, in milliseconds; 0: unlimited.
-    pub base_ms: u64,
+    pub(crate) base_ms: u64,
     /// Planning horizon, in milliseconds.
-    pub horizon_ms: u64,
+    pub(crate) horizon_ms: u64,
 }
 
 /// State of a site.
 #[derive(Debug, Default)]
-pub struct Site {
+pub(crate) struct Site {
     /// Latest scheduled time.
     planned_ms: Option<Millis>,
     /// Time of the latest response.
     answered_ms: Option<Millis>,
     pace: AdaptiveInterval,
-    remembered: Remembered,
+    /// State that must survive a restart.
+    pub(crate) remembered: Remembered,
     crawl_delay_learned_ms: Millis,
 }
 
 /// Reason for deferring a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deferral {
+pub(crate) enum Deferral {
     /// The site's next request time is beyond the horizon or the dispatch's `not_after_ms`.
     Interval,
     /// The site is blocked.
@@ -68,9 +69,10 @@ pub enum Deferral {
 }
 
 impl Deferral {
+    pub(crate) const ALL: [Self; 3] = [Self::Interval, Self::Blocked, Self::Late];
+
     /// Returns the reason as it is written to the outcome.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Interval => "interval",
             Self::Blocked => "blocked",
@@ -81,7 +83,7 @@ impl Deferral {
 
 /// Decision about a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// Schedule it for fetching.
     Pass {
         /// Scheduled time.
@@ -98,13 +100,12 @@ pub enum Decision {
 
 impl Site {
     /// Creates a site that counts as requested at `last_ms`; `None`: never requested.
-    #[must_use]
-    pub fn asked_at(last_ms: Option<Millis>) -> Self {
+    pub(crate) fn asked_at(last_ms: Option<Millis>) -> Self {
         Self { planned_ms: last_ms, ..Self::default() }
     }
 
     /// Restores the state that was persisted before a restart.
-    pub fn recall(&mut self, remembered: Remembered, terms: Terms, now: Millis) {
+    pub(crate) fn recall(&mut self, remembered: Remembered, terms: Terms, now: Millis) {
         self.remembered = remembered;
         if self.remembered.event_ms.saturating_add(STREAK_KEPT_MS) > now {
             self.pace = AdaptiveInterval::recalled(self.remembered.blocks, self.asked_ms(terms));
@@ -114,20 +115,13 @@ impl Site {
         self.crawl_delay_learned_ms = now;
     }
 
-    /// Returns the state that must survive a restart.
-    #[must_use]
-    pub fn remembered(&self) -> &Remembered {
-        &self.remembered
-    }
-
     /// Returns the end of the site's block, or `None` if the site is not blocked.
-    #[must_use]
-    pub fn blocked_until_ms(&self, now: Millis) -> Option<Millis> {
+    pub(crate) fn blocked_until_ms(&self, now: Millis) -> Option<Millis> {
         Some(self.remembered.blocked_until_ms).filter(|until| *until > now)
     }
 
     /// Schedules a dispatch that may be sent until `not_after_ms`, or defers it.
-    pub fn decide(&mut self, not_after_ms: Millis, terms: Terms, now: Millis) -> Decision {
+    pub(crate) fn decide(&mut self, not_after_ms: Millis, terms: Terms, now: Millis) -> Decision {
         if let Some(retry_at_ms) = self.blocked_until_ms(now) {
             return Decision::Defer { reason: Deferral::Blocked, retry_at_ms };
         }
@@ -165,7 +159,7 @@ impl Site {
     ///
     /// A block counts from the outcome's time, and a refusal counts as consecutive only if its request was sent after
     /// the previous refusal was known. So neither a replay nor the rest of a burst extends a block.
-    pub fn learn(&mut self, outcome: &OutcomeFields<'_>, terms: Terms, now: Millis) -> bool {
+    pub(crate) fn learn(&mut self, outcome: &OutcomeFields<'_>, terms: Terms, now: Millis) -> bool {
         let before = self.remembered.clone();
         self.answered_ms = self.answered_ms.max(outcome.answered_at_ms.map(|at| at.min(now)));
         self.learn_crawl_delay(outcome, terms);
@@ -219,8 +213,7 @@ impl Site {
     }
 
     /// Returns `true` if evicting the site would change no decision that matters.
-    #[must_use]
-    pub fn is_idle(&self, terms: Terms, now: Millis) -> bool {
+    pub(crate) fn is_idle(&self, terms: Terms, now: Millis) -> bool {
         let in_row = self.remembered.blocks > 0 && self.remembered.event_ms.saturating_add(STREAK_KEPT_MS) > now;
         if in_row || self.blocked_until_ms(now).is_some() {
             return false;
@@ -238,4 +231,4 @@ fn plus(at_ms: Millis, span_ms: u64) -> Millis {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

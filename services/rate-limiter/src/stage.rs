@@ -20,9 +20,9 @@ use crate::{
     config::RateLimiterConfig,
     metrics::RateLimiterMetrics,
     partial_messages::{self, DispatchFields, OutcomeFields},
-    site::{Decision, Deferral},
+    site::Decision,
     sites::{OutcomeEffect, Restored, SiteRecord, Sites},
-    view::SiteView,
+    view::{SHOWN, SiteView},
 };
 
 /// Header of a tombstone: the epoch of its writer, which other records carry in their value (docs/protocol.md#claims).
@@ -93,16 +93,15 @@ impl RateLimiterStage {
             }
             Decision::Defer { reason, retry_at_ms } => {
                 let dispatch: Dispatch = decode("dispatch", record.value.as_ref())?;
-                match reason {
-                    Deferral::Interval => self.metrics.deferred_interval.inc(),
-                    Deferral::Blocked => self.metrics.deferred_blocked.inc(),
-                    Deferral::Late => self.metrics.deferred_late.inc(),
-                }
-                (OUTCOMES, encode(&partial_messages::deferred(&dispatch, reason.as_str(), retry_at_ms, now)))
+                self.metrics.deferred[reason as usize].inc();
+                let deferred = Outcome::of(&dispatch, OutcomeKind::Deferred, Some(reason.as_str()), now);
+                (OUTCOMES, encode(&Outcome { retry_at_ms: Some(retry_at_ms), ..deferred }))
             }
         };
-        let (tp, key) = (TopicPartition::new(topic, partition), site_key(record, &scheduled.context.site));
-        batch.records.push(Record::new(tp, Some(key), Some(value), now));
+        let site = scheduled.context.site.as_bytes();
+        // The key of the record, if it is the site, avoids a copy.
+        let key = record.key.clone().filter(|key| *key == site).unwrap_or_else(|| Bytes::copy_from_slice(site));
+        batch.records.push(Record::new(TopicPartition::new(topic, partition), Some(key), Some(value), now));
         Ok(())
     }
 
@@ -150,7 +149,7 @@ impl RateLimiterStage {
         for sites in self.partitions.values_mut() {
             sites.unblock(now);
         }
-        let blocked = self.view.set(self.partitions.values().map(|sites| sites.blocked(SiteView::shown())));
+        let blocked = self.view.set(self.partitions.values().map(|sites| sites.blocked(SHOWN)));
         self.metrics.blocked.set(i64::try_from(blocked).unwrap_or(i64::MAX));
         let known: usize = self.partitions.values().map(Sites::len).sum();
         self.metrics.sites.set(i64::try_from(known).unwrap_or(i64::MAX));
@@ -208,16 +207,16 @@ impl Stage for RateLimiterStage {
         let partition = record.tp.partition;
         let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
         let Ok(theirs) = decode::<SiteState>("site", record.value.as_ref()) else { return Ok(()) };
-        let is_stale = theirs.epoch < sites.epoch();
-        let answer = sites.on_foreign_record(&theirs, now);
-        if is_stale {
-            self.metrics.stale_records.inc();
-            tracing::warn!(
-                site = theirs.site,
-                epoch = theirs.epoch,
-                "site record of a stale owner; the current state follows it"
-            );
+        if theirs.epoch >= sites.epoch {
+            return Ok(());
         }
+        let answer = sites.restate(&theirs.site, now);
+        self.metrics.stale_records.inc();
+        tracing::warn!(
+            site = theirs.site,
+            epoch = theirs.epoch,
+            "site record of a stale owner; the current state follows it"
+        );
         if let Some(site) = answer {
             self.write(partition, site, now, actions);
         }
@@ -312,15 +311,7 @@ impl Stage for RateLimiterStage {
 
     fn due(&self, _now: Millis) -> usize {
         // Everything else is decided in the call that delivers it.
-        self.partitions.values().map(Sites::held).sum()
-    }
-}
-
-/// Returns the site as a key: the key of the record if it is equal, which avoids a copy.
-fn site_key(record: &ConsumerRecord, site: &str) -> Bytes {
-    match &record.key {
-        Some(key) if key.as_ref() == site.as_bytes() => key.clone(),
-        _ => Bytes::copy_from_slice(site.as_bytes()),
+        self.partitions.values().map(|sites| sites.held).sum()
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use orbweaver_messages::Millis;
 
-/// Maximum number of names shown.
-const SHOWN: usize = 5;
+/// Maximum number of names shown, and the number of sites per partition from which they are chosen.
+pub(crate) const SHOWN: usize = 5;
 
 /// Currently blocked sites.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,10 +43,5 @@ impl SiteView {
         let names = soonest.into_iter().map(|(_, name)| name.to_owned()).collect();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = BlockedSites { count, soonest_ms, names };
         count
-    }
-
-    /// Returns the number of sites per partition that [`Self::set`] can use.
-    pub(crate) const fn shown() -> usize {
-        SHOWN
     }
 }

@@ -6,7 +6,7 @@ use orbweaver_settings::Rate;
 use proptest::prelude::*;
 
 use super::*;
-use crate::partial_messages::ContextFields;
+use crate::{partial_messages::ContextFields, site::tests::outcome};
 
 const T: Millis = 1_000_000_000;
 
@@ -17,24 +17,13 @@ fn sites(config: &Arc<RateLimiterConfig>, epoch: Offset, memories: Vec<SiteState
 }
 
 fn dispatch(now: Millis) -> DispatchFields<'static> {
-    DispatchFields {
-        context: ContextFields { site: Cow::Borrowed("a.example") },
-        not_after_ms: now + 30_000,
-        expires_ms: now + 60_000,
-    }
+    DispatchFields { context: ContextFields { site: Cow::Borrowed("a.example") }, not_after_ms: now + 30_000 }
 }
 
-fn outcome(kind: OutcomeKind, status: u16, requested_at_ms: Millis, answered_at_ms: Millis) -> OutcomeFields<'static> {
-    OutcomeFields {
-        context: ContextFields { site: Cow::Borrowed("a.example") },
-        kind,
-        status: Some(status),
-        requested_at_ms: Some(requested_at_ms),
-        answered_at_ms: Some(answered_at_ms),
-        ended_at_ms: answered_at_ms,
-        blocked_until_ms: None,
-        crawl_delay_ms: None,
-    }
+/// Returns a record of `a.example`.
+fn memory(epoch: Offset, blocked_until_ms: Millis) -> SiteState {
+    let site = "a.example".into();
+    SiteState { site, epoch, blocked_until_ms, blocks: 1, updated_at_ms: T, ..SiteState::default() }
 }
 
 fn origin() -> Origin {
@@ -65,17 +54,9 @@ fn the_first_owner_ever_asks_at_once_and_a_successor_waits_out_what_may_be_plann
 #[test]
 fn a_tombstone_of_an_owner_before_the_newest_forgets_nothing() {
     let config = Arc::new(RateLimiterConfig::default());
-    let memory = |epoch| SiteState {
-        site: "a.example".into(),
-        epoch,
-        blocked_until_ms: T + 60_000,
-        blocks: 1,
-        crawl_delay_ms: None,
-        updated_at_ms: T,
-    };
     for (epoch, remembered) in [(Some(4), 1), (Some(5), 0), (Some(9), 0), (None, 0)] {
         let mut restored = Restored::default();
-        restored.take(memory(5));
+        restored.take(memory(5, T + 60_000));
         restored.forget("a.example", epoch);
         assert_eq!(Sites::open(Arc::clone(&config), restored, 9, T).blocked(1).0, remembered, "{epoch:?}");
     }
@@ -89,20 +70,18 @@ fn an_unlimited_site_passes_at_once_and_leaves_no_trace() {
         let passed = Decision::Pass { not_before_ms: T, interval_ms: 0 };
         assert_eq!(sites.decide(&dispatch(T), T), passed);
     }
-    assert_eq!(sites.learn(&outcome(OutcomeKind::Fetched, 200, T, T + 9), origin(), T + 9), OutcomeEffect::Complete);
-    assert!(sites.is_empty());
-    written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, T + 9), origin(), T + 9));
+    assert_eq!(sites.learn(&outcome(OutcomeKind::Fetched, 200, T, 9), origin(), T + 9), OutcomeEffect::Complete);
+    assert_eq!(sites.len(), 0);
+    written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, 9), origin(), T + 9));
     assert!(matches!(sites.decide(&dispatch(T + 9), T + 9), Decision::Defer { reason: Deferral::Blocked, .. }));
 }
 
 #[test]
-fn a_late_dispatch_is_deferred_also_after_its_lease() {
+fn a_late_dispatch_is_deferred() {
     let config = Arc::new(RateLimiterConfig::default());
     let mut sites = sites(&config, 0, vec![], T);
     let late = Decision::Defer { reason: Deferral::Late, retry_at_ms: T + 30_001 };
     assert_eq!(sites.decide(&dispatch(T), T + 30_001), late);
-    let expired = Decision::Defer { reason: Deferral::Late, retry_at_ms: T + 60_001 };
-    assert_eq!(sites.decide(&dispatch(T), T + 60_001), expired);
 }
 
 #[test]
@@ -110,7 +89,7 @@ fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
     let config = Arc::new(RateLimiterConfig::default());
     let over = T + 60_000 + CLOCK_MARGIN_MS;
     let mut first = sites(&config, 0, vec![], T);
-    let memory = written(first.learn(&outcome(OutcomeKind::Blocked, 429, T, T), origin(), T));
+    let memory = written(first.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), origin(), T));
     let mut second = sites(&config, 5, vec![memory], T + 10_000);
     let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: over };
     assert_eq!(second.decide(&dispatch(T + 10_000), T + 10_000), blocked);
@@ -122,35 +101,16 @@ fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
 }
 
 #[test]
-fn a_record_of_an_older_epoch_is_ignored_and_ours_follows_it() {
+fn the_current_record_follows_one_of_a_stale_owner_once_none_is_in_flight() {
     let config = Arc::new(RateLimiterConfig::default());
     let mut sites = sites(&config, 20, vec![], T);
-    let by_own_clock = written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, T), origin(), T));
+    let current = written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), origin(), T));
     assert_eq!(sites.settled("a.example", T), None);
-    let stale = SiteState { epoch: 10, blocked_until_ms: 0, blocks: 0, ..by_own_clock.clone() };
-    let record = sites.on_foreign_record(&stale, T).unwrap();
-    assert_eq!((record.memory, record.completes), (by_own_clock.clone(), vec![]));
-    assert_eq!(sites.on_foreign_record(&stale, T), None, "one is in flight");
-    let behind = sites.settled("a.example", T).unwrap();
-    assert_eq!(behind.memory, by_own_clock);
-    assert_eq!(sites.on_foreign_record(&by_own_clock, T), None, "its own");
-    let unknown = SiteState { site: "b.example".into(), blocked_until_ms: T + 50_000, ..stale };
-    assert_eq!(sites.on_foreign_record(&unknown, T).unwrap().memory.blocked_until_ms, 0);
-}
-
-#[test]
-fn a_restore_ignores_what_a_former_owner_wrote_behind_a_newer_one() {
-    let config = Arc::new(RateLimiterConfig::default());
-    let memory = |epoch, blocked_until_ms| SiteState {
-        site: "a.example".into(),
-        epoch,
-        blocked_until_ms,
-        blocks: 1,
-        crawl_delay_ms: None,
-        updated_at_ms: T,
-    };
-    let memories = vec![memory(4, T + 1000), memory(9, T + 50_000), memory(4, 0)];
-    assert_eq!(sites(&config, 12, memories, T).blocked(1).1, vec![(T + 50_000 + CLOCK_MARGIN_MS, "a.example")]);
+    let record = sites.restate("a.example", T).unwrap();
+    assert_eq!((record.memory, record.completes), (current.clone(), vec![]));
+    assert_eq!(sites.restate("a.example", T), None, "one is in flight");
+    assert_eq!(sites.settled("a.example", T).unwrap().memory, current);
+    assert_eq!(sites.restate("unknown.example", T).unwrap().memory.blocked_until_ms, 0);
 }
 
 #[test]
@@ -161,7 +121,7 @@ fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
     let slow = OutcomeFields {
         context: ContextFields { site: Cow::Borrowed("slow.example") },
         crawl_delay_ms: Some(9000),
-        ..outcome(OutcomeKind::Fetched, 200, T, T)
+        ..outcome(OutcomeKind::Fetched, 200, T, 0)
     };
     written(sites.learn(&slow, origin(), T));
     sites.sweep(T + 20_000);
@@ -170,7 +130,7 @@ fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
     assert_eq!(sites.len(), 1, "its record is still in flight");
     assert_eq!(sites.settled("slow.example", T), None);
     sites.sweep(T + 4_000_000);
-    assert!(sites.is_empty());
+    assert_eq!(sites.len(), 0);
 }
 
 #[test]
@@ -270,7 +230,7 @@ impl World {
                 let outcome = OutcomeFields {
                     blocked_until_ms: until,
                     crawl_delay_ms: *crawl_delay_ms,
-                    ..outcome(kind, *status, requested, answered)
+                    ..outcome(kind, *status, requested, *took_ms)
                 };
                 self.known_until = self.known_until.max(until.unwrap_or(0));
                 if let OutcomeEffect::Write(record) = self.sites.learn(&outcome, origin(), self.now) {

@@ -7,14 +7,20 @@ use super::*;
 
 const T: Millis = 1_000_000_000;
 
-fn stage(config: RateLimiterConfig) -> RateLimiterStage {
-    RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap())
+fn stage() -> RateLimiterStage {
+    RateLimiterStage::new(RateLimiterConfig::default(), RateLimiterMetrics::register(&Registry::new()).unwrap())
 }
 
 fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {
     let opening =
         PartitionContext { partition: 3, partitions: 8, assignment_epoch: 1, owner_epoch: claim, commits: [0, 0] };
     stage.open(opening, now);
+}
+
+fn opened(claim: Offset) -> RateLimiterStage {
+    let mut stage = stage();
+    open(&mut stage, claim, T);
+    stage
 }
 
 fn dispatch(site: &str, sequence: u64) -> Dispatch {
@@ -32,8 +38,8 @@ fn dispatch(site: &str, sequence: u64) -> Dispatch {
 }
 
 fn outcome(site: &str, kind: OutcomeKind, status: Option<u16>) -> Outcome {
-    let mut outcome = partial_messages::deferred(&dispatch(site, 0), "test", T, T + 100);
-    (outcome.kind, outcome.status, outcome.retry_at_ms) = (kind, status, None);
+    let mut outcome = Outcome::of(&dispatch(site, 0), kind, None, T + 100);
+    outcome.status = status;
     (outcome.requested_at_ms, outcome.answered_at_ms) = (Some(T), Some(T + 100));
     outcome
 }
@@ -61,8 +67,7 @@ fn produced(actions: &Wanted) -> Vec<&Record> {
 
 #[test]
 fn a_dispatch_passes_through_untouched_with_its_moment_to_its_own_partition() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let sent = dispatch("a.example", 1);
     let (origin, record) = delivered(SCHEDULED, 11, Some(encode(&sent)));
     let actions = receive(&mut stage, vec![(origin, record)], T);
@@ -78,14 +83,16 @@ fn a_dispatch_passes_through_untouched_with_its_moment_to_its_own_partition() {
 
 #[test]
 fn one_batch_is_one_plan_and_what_is_too_early_goes_back() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let batch = (0..4).map(|n| delivered(SCHEDULED, n, Some(encode(&dispatch("a.example", n))))).collect();
     let actions = receive(&mut stage, batch, T);
     assert_eq!(actions.plans.len(), 1);
     assert_eq!(actions.plans[0].completes.len(), 4);
     let topics: Vec<_> = produced(&actions).iter().map(|record| record.tp.topic).collect();
     assert_eq!(topics, [READY, READY, READY, OUTCOMES]);
+    let ready = |record: &Record| decode::<ReadyDispatch>("ready", record.value.as_ref()).unwrap().not_before_ms;
+    let moments: Vec<_> = produced(&actions)[..3].iter().map(|record| ready(record)).collect();
+    assert_eq!(moments, [T, T + 1000, T + 2000]);
     let back: Outcome = decode("outcome", produced(&actions)[3].value.as_ref()).unwrap();
     assert_eq!(
         (back.kind, back.reason.as_deref(), back.retry_at_ms),
@@ -97,8 +104,7 @@ fn one_batch_is_one_plan_and_what_is_too_early_goes_back() {
 
 #[test]
 fn our_own_deferral_read_back_completes_and_teaches_nothing() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let mut deferral = outcome("a.example", OutcomeKind::Deferred, None);
     (deferral.requested_at_ms, deferral.answered_at_ms) = (None, None);
     let (origin, record) = delivered(OUTCOMES, 5, Some(encode(&deferral)));
@@ -109,8 +115,7 @@ fn our_own_deferral_read_back_completes_and_teaches_nothing() {
 
 #[test]
 fn a_deferral_whose_robots_txt_was_refused_blocks_the_site() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let (origin, record) =
         delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Deferred, Some(429)))));
     let actions = receive(&mut stage, vec![(origin, record)], T + 200);
@@ -136,8 +141,7 @@ fn a_rejected_dispatch_ends_as_gone_in_its_own_partition_and_a_rejected_outcome_
 
 #[test]
 fn a_block_is_durable_before_its_outcome_completes_and_survives_a_restart() {
-    let mut first = stage(RateLimiterConfig::default());
-    open(&mut first, 0, T);
+    let mut first = opened(0);
     let (origin, record) = delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Blocked, Some(429)))));
     let actions = receive(&mut first, vec![(origin, record)], T + 200);
     assert!(actions.completes.is_empty());
@@ -145,7 +149,7 @@ fn a_block_is_durable_before_its_outcome_completes_and_survives_a_restart() {
     let record = produced(&actions)[0].clone();
     assert_eq!((record.tp, record.key.as_deref()), (TopicPartition::new(SITES, 3), Some(&b"a.example"[..])));
 
-    let mut second = stage(RateLimiterConfig::default());
+    let mut second = stage();
     let (_, mut kept) = delivered(SITES, 1, record.value);
     kept.key = record.key;
     second.restore(3, &kept).unwrap();
@@ -160,8 +164,7 @@ fn a_block_is_durable_before_its_outcome_completes_and_survives_a_restart() {
 
 #[test]
 fn lessons_during_a_write_complete_with_the_record_after_it() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let mut refusal = outcome("a.example", OutcomeKind::Blocked, Some(429));
     refusal.blocked_until_ms = Some(T + 5000);
     let (first, record) = delivered(OUTCOMES, 1, Some(encode(&refusal)));
@@ -171,20 +174,27 @@ fn lessons_during_a_write_complete_with_the_record_after_it() {
     let (second, record) = delivered(OUTCOMES, 2, Some(encode(&refusal)));
     let actions = receive(&mut stage, vec![(second, record)], T + 300);
     assert!(actions.plans.is_empty() && actions.completes.is_empty());
-    assert_eq!(stage.due(T + 300), 1);
+    refusal.crawl_delay_ms = Some(8000);
+    let (third, record) = delivered(OUTCOMES, 3, Some(encode(&refusal)));
+    let actions = receive(&mut stage, vec![(third, record)], T + 300);
+    assert!(actions.plans.is_empty() && actions.completes.is_empty());
+    assert_eq!(stage.due(T + 300), 2);
     let mut actions = Actions::default();
     stage.plan_durable(token, &[8], T + 400, &mut actions).unwrap();
-    assert_eq!(actions.plans[0].completes, vec![second]);
+    assert_eq!(actions.plans[0].completes, vec![second, third]);
+    let token = actions.plans[0].token.unwrap();
     let memory: SiteState = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
     // The outcome was received 100 ms after it ended.
-    assert_eq!((memory.blocked_until_ms, memory.crawl_delay_ms), (T + 5101, Some(7000)));
+    assert_eq!((memory.blocked_until_ms, memory.crawl_delay_ms), (T + 5101, Some(8000)));
     assert_eq!(stage.due(T + 400), 0);
+    let mut actions = Actions::default();
+    stage.plan_durable(token, &[9], T + 500, &mut actions).unwrap();
+    assert!(actions.plans.is_empty(), "nothing has changed since");
 }
 
 #[test]
 fn a_record_that_cannot_be_read_is_rejected_with_its_reason() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let broken = Bytes::from_static(b"{\"site\":\"a.example\",\"not_after_ms\":1,\"expires_ms\":2");
     let trailing = Bytes::from([&encode(&dispatch("a.example", 1))[..], b"}"].concat());
     let batch = vec![
@@ -202,8 +212,7 @@ fn a_record_that_cannot_be_read_is_rejected_with_its_reason() {
 
 #[test]
 fn an_expired_dispatch_is_deferred() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let (origin, record) = delivered(SCHEDULED, 0, Some(encode(&dispatch("a.example", 1))));
     let actions = receive(&mut stage, vec![(origin, record)], T + DISPATCH_TTL_MS + 1);
     let outcome: Outcome = decode("outcome", produced(&actions)[0].value.as_ref()).unwrap();
@@ -213,8 +222,7 @@ fn an_expired_dispatch_is_deferred() {
 
 #[test]
 fn a_stale_record_behind_our_claim_is_answered_with_ours() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 9, T);
+    let mut stage = opened(9);
     let stale = SiteState { site: "a.example".into(), epoch: 2, blocked_until_ms: T + 9999, ..SiteState::default() };
     let mut actions = Actions::default();
     stage.receive_tailed(&delivered(SITES, 12, Some(encode(&stale))).1, T, &mut actions).unwrap();
@@ -228,7 +236,7 @@ fn a_stale_record_behind_our_claim_is_answered_with_ours() {
 
 #[test]
 fn a_stale_record_before_our_claim_is_followed_by_the_state_that_it_hides() {
-    let mut stage = stage(RateLimiterConfig::default());
+    let mut stage = stage();
     let memory = |epoch, blocked_until_ms| SiteState {
         site: "a.example".into(),
         epoch,
@@ -255,8 +263,7 @@ fn a_stale_record_before_our_claim_is_followed_by_the_state_that_it_hides() {
 
 #[test]
 fn a_closed_partition_leaves_nothing_behind() {
-    let mut stage = stage(RateLimiterConfig::default());
-    open(&mut stage, 0, T);
+    let mut stage = opened(0);
     let (_, record) = delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Blocked, Some(503)))));
     let origin = Origin { tp: record.tp, offset: 5, assignment_epoch: 1 };
     let token = receive(&mut stage, vec![(origin, record)], T + 200).plans[0].token.unwrap();
