@@ -14,31 +14,9 @@ use url::{Position, Url};
 use crate::{
     Policy, Rule,
     escapes::{Place, normalize},
-    path,
-    query::ParameterRules,
+    path, query,
     site::{registrable, without_root_dot},
 };
-
-/// Default policy, as pinned when a crawl is created.
-pub const CANONICAL_POLICY: &str = "standard/1";
-
-/// Canonical URL: the key of a page. At most three times as long as the URL, since escaping may lengthen it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct CanonicalUrl(String);
-
-impl CanonicalUrl {
-    /// Returns the canonical form as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Converts the canonical form into an owned text.
-    #[must_use]
-    pub fn into_string(self) -> String {
-        self.0
-    }
-}
 
 /// Returns the canonical form of a URL under [`Policy::STANDARD`]. Code that belongs to a crawl uses the crawl's policy
 /// instead.
@@ -47,14 +25,9 @@ pub fn canonical_text(url: &Url) -> Cow<'_, str> {
     Policy::STANDARD.canonical_text(url)
 }
 
-/// Returns the same form as [`canonical_text`], owned.
-#[must_use]
-pub fn canonicalize(url: &Url) -> CanonicalUrl {
-    Policy::STANDARD.canonicalize(url)
-}
-
 impl Policy {
-    /// Returns the canonical form of an http or https URL; borrows from `url` if that is already canonical.
+    /// Returns the canonical form of an http or https URL: the key of a page. Borrows from `url` if that is already
+    /// canonical. At most three times as long as the URL, since escaping may lengthen it.
     #[must_use]
     pub fn canonical_text(self, url: &Url) -> Cow<'_, str> {
         let parts = Parts::new(self, url);
@@ -62,12 +35,6 @@ impl Policy {
             return Cow::Borrowed(&url[..end]);
         }
         Cow::Owned(parts.join(url.as_str().len()))
-    }
-
-    /// Returns the canonical form of an http or https URL, owned.
-    #[must_use]
-    pub fn canonicalize(self, url: &Url) -> CanonicalUrl {
-        CanonicalUrl(self.canonical_text(url).into_owned())
     }
 }
 
@@ -195,7 +162,7 @@ fn query(policy: Policy, text: &str) -> Option<Cow<'_, str>> {
     } else {
         Cow::Borrowed(text)
     };
-    if let Some(changed) = ParameterRules::of(policy).and_then(|rules| rules.apply(&query)) {
+    if let Some(changed) = query::apply_rules(policy, &query) {
         // The `?` is dropped with the last parameter.
         if changed.is_empty() {
             return None;

@@ -4,7 +4,7 @@
 
 use url::{ParseError, Url};
 
-use crate::respell::truly_spelled;
+use crate::respell::{replaced, truly_spelled};
 
 /// Bytes that can replace `:` and `|` during parsing, if they occur nowhere else: parsing leaves them unchanged.
 const MARKS: &[u8] = b"!*,;=_~";
@@ -55,13 +55,6 @@ fn is_drive(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(2).and_then(|start| bytes.get(start..at));
     matches!(before, Some([b'/' | b'\\', letter]) if letter.is_ascii_alphabetic())
         && matches!(bytes.get(at + 1), None | Some(b'/' | b'\\' | b'?' | b'#'))
-}
-
-/// Returns the text with some bytes replaced, ASCII by ASCII.
-fn replaced(text: &str, by: impl Fn(&[u8], usize) -> u8) -> String {
-    let bytes = text.as_bytes();
-    let replaced = text.char_indices().map(|(at, one)| if one.is_ascii() { char::from(by(bytes, at)) } else { one });
-    replaced.collect()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ mod site;
 mod slot;
 mod unmapped;
 
-pub use canonical::{CANONICAL_POLICY, CanonicalUrl, canonical_text, canonicalize};
+pub use canonical::canonical_text;
 pub use describe::{Description, Keying, describe};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use policy::{Policy, PolicyError, Rule};

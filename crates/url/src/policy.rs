@@ -65,16 +65,15 @@ pub enum Rule {
     KeepHashBang,
 }
 
-/// Rules with their names and the presets that include them, in the order of a policy's text.
-const RULES: [(Rule, &str, &[Preset]); 15] = {
-    use Preset::{Aggressive, Standard};
-    const BOTH: &[Preset] = &[Standard, Aggressive];
-    const AGGRESSIVE: &[Preset] = &[Aggressive];
+/// Rules with their names and the narrowest preset that includes them, in the order of a policy's text.
+const RULES: [(Rule, &str, Option<Preset>); 15] = {
+    const STANDARD: Option<Preset> = Some(Preset::Standard);
+    const AGGRESSIVE: Option<Preset> = Some(Preset::Aggressive);
     [
-        (Rule::DropUserInfo, "drop-user-info", BOTH),
-        (Rule::DropRootDot, "drop-root-dot", BOTH),
-        (Rule::NormalizeEscapes, "normalize-escapes", BOTH),
-        (Rule::DropEmptyQuery, "drop-empty-query", BOTH),
+        (Rule::DropUserInfo, "drop-user-info", STANDARD),
+        (Rule::DropRootDot, "drop-root-dot", STANDARD),
+        (Rule::NormalizeEscapes, "normalize-escapes", STANDARD),
+        (Rule::DropEmptyQuery, "drop-empty-query", STANDARD),
         (Rule::MergeSchemes, "merge-schemes", AGGRESSIVE),
         (Rule::StripWww, "strip-www", AGGRESSIVE),
         (Rule::MergeSlashes, "merge-slashes", AGGRESSIVE),
@@ -84,8 +83,8 @@ const RULES: [(Rule, &str, &[Preset]); 15] = {
         (Rule::DropEmptyParameters, "drop-empty-parameters", AGGRESSIVE),
         (Rule::DropTracking, "drop-tracking", AGGRESSIVE),
         (Rule::DropSessions, "drop-sessions", AGGRESSIVE),
-        (Rule::WritePorts, "write-ports", &[]),
-        (Rule::KeepHashBang, "keep-hashbang", &[]),
+        (Rule::WritePorts, "write-ports", None),
+        (Rule::KeepHashBang, "keep-hashbang", None),
     ]
 };
 
@@ -106,7 +105,7 @@ impl Rule {
     }
 }
 
-/// Named set of rules on which a policy is based.
+/// Named set of rules on which a policy is based; each includes the rules of the ones before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Preset {
     Raw,
@@ -135,13 +134,10 @@ impl Preset {
         let mut rules = 0;
         let mut i = 0;
         while i < RULES.len() {
-            let (rule, _, presets) = RULES[i];
-            let mut j = 0;
-            while j < presets.len() {
-                if presets[j] as u8 == self as u8 {
-                    rules |= 1 << rule as u8;
-                }
-                j += 1;
+            if let (rule, _, Some(narrowest)) = RULES[i]
+                && narrowest as u8 <= self as u8
+            {
+                rules |= 1 << rule as u8;
             }
             i += 1;
         }

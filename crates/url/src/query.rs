@@ -6,71 +6,49 @@ use crate::{
 };
 
 /// Rules for the parameters of a query.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ParameterRules {
-    sort: bool,
-    drop_empty: bool,
-    drop_tracking: bool,
-    drop_sessions: bool,
+const RULES: [Rule; 4] = [Rule::SortQuery, Rule::DropEmptyParameters, Rule::DropTracking, Rule::DropSessions];
+
+/// Applies the rules of a policy to a query; returns `None` if nothing changes. Parameters are separated by `&`; a `;`
+/// separates nothing (WHATWG URL section 5.1), except before `jsessionid`, which servlet containers append wherever
+/// possible.
+pub(crate) fn apply_rules(policy: Policy, query: &str) -> Option<String> {
+    if !RULES.iter().any(|rule| policy.has(*rule)) || holds(policy, query) {
+        return None;
+    }
+    let mut kept: Vec<&str> = query.split('&').map(|piece| without_suffix(policy, piece)).collect();
+    kept.retain(|piece| !drops(policy, piece));
+    if policy.has(Rule::SortQuery) {
+        kept.sort_by_key(|piece| key(piece));
+    }
+    Some(kept.join("&"))
 }
 
-impl ParameterRules {
-    /// Returns the rules of a policy; `None` if it has none.
-    pub(crate) fn of(policy: Policy) -> Option<Self> {
-        let rules = Self {
-            sort: policy.has(Rule::SortQuery),
-            drop_empty: policy.has(Rule::DropEmptyParameters),
-            drop_tracking: policy.has(Rule::DropTracking),
-            drop_sessions: policy.has(Rule::DropSessions),
-        };
-        (rules.sort || rules.drop_empty || rules.drop_tracking || rules.drop_sessions).then_some(rules)
-    }
+fn holds(policy: Policy, query: &str) -> bool {
+    let mut before = "";
+    query.split('&').all(|piece| {
+        let in_order = !policy.has(Rule::SortQuery) || before <= key(piece);
+        before = key(piece);
+        in_order && !drops(policy, piece) && without_suffix(policy, piece).len() == piece.len()
+    })
+}
 
-    /// Applies the rules to a query; returns `None` if nothing changes. Parameters are separated by `&`; a `;`
-    /// separates nothing (WHATWG URL section 5.1), except before `jsessionid`, which servlet containers append wherever
-    /// possible.
-    pub(crate) fn apply(self, query: &str) -> Option<String> {
-        if self.holds(query) {
-            return None;
-        }
-        let mut kept: Vec<&str> = query.split('&').map(|piece| self.without_suffix(piece)).collect();
-        kept.retain(|piece| !self.drops(piece));
-        if self.sort {
-            kept.sort_by_key(|piece| key(piece));
-        }
-        Some(kept.join("&"))
+fn drops(policy: Policy, piece: &str) -> bool {
+    if piece.is_empty() {
+        return policy.has(Rule::DropEmptyParameters);
     }
+    let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
+    (policy.has(Rule::DropTracking) && is_tracking(name)) || (policy.has(Rule::DropSessions) && is_session(name, value))
+}
 
-    fn holds(self, query: &str) -> bool {
-        let mut before = "";
-        query.split('&').all(|piece| {
-            let in_order = !self.sort || before <= key(piece);
-            before = key(piece);
-            in_order && !self.drops(piece) && self.without_suffix(piece).len() == piece.len()
-        })
+fn without_suffix(policy: Policy, piece: &str) -> &str {
+    let mut rest = piece;
+    while policy.has(Rule::DropSessions)
+        && let Some((before, last)) = rest.rsplit_once(';')
+        && last.split_once('=').is_some_and(|(name, _)| name.eq_ignore_ascii_case("jsessionid"))
+    {
+        rest = before;
     }
-
-    fn drops(self, piece: &str) -> bool {
-        if piece.is_empty() {
-            return self.drop_empty;
-        }
-        let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
-        (self.drop_tracking && is_tracking(name)) || (self.drop_sessions && is_session(name, value))
-    }
-
-    fn without_suffix(self, piece: &str) -> &str {
-        if !self.drop_sessions {
-            return piece;
-        }
-        let mut rest = piece;
-        while let Some((before, last)) = rest.rsplit_once(';') {
-            if !last.split_once('=').is_some_and(|(name, _)| name.eq_ignore_ascii_case("jsessionid")) {
-                break;
-            }
-            rest = before;
-        }
-        rest
-    }
+    rest
 }
 
 /// Returns the sort key of a parameter.

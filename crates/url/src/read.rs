@@ -39,10 +39,7 @@ pub type QueryEncoding<'a> = &'a dyn Fn(&str) -> Cow<'_, [u8]>;
 /// Returns an error if the text is not a URL, has another scheme or is too long.
 pub fn parse(text: &str) -> Result<Url, UrlError> {
     let text = &*trim(text)?;
-    match read(text, None, None) {
-        Ok(url) => accept(url),
-        Err(error) => Err(refuse(text, error)),
-    }
+    accept(text, read(text, None, None))
 }
 
 /// Resolves a link against the URL of its page (RFC 3986 section 5, as specified by WHATWG) to the URL as found.
@@ -65,17 +62,14 @@ pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_
         return Err(UrlError::Scheme(scheme.to_ascii_lowercase()));
     }
     let join = |link: &str| read(link, Some(base), encoding);
-    match join(link) {
-        Ok(url) => accept(url),
+    let parsed = match join(link) {
         // Browsers read `///host/path` as `//host/path`; the parser does so for absolute URLs only.
         Err(ParseError::EmptyHost) if link.starts_with(['/', '\\']) => {
-            match join(&format!("//{}", link.trim_start_matches(['/', '\\']))) {
-                Ok(url) => accept(url),
-                Err(error) => Err(refuse(link, error)),
-            }
+            join(&format!("//{}", link.trim_start_matches(['/', '\\'])))
         }
-        Err(error) => Err(refuse(link, error)),
-    }
+        parsed => parsed,
+    };
+    accept(link, parsed)
 }
 
 /// Parses user input: as [`parse`], but a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https, and
@@ -144,8 +138,12 @@ fn is_crawled(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
 }
 
-/// Checks scheme and length of a parsed URL, and removes a fragment that names no page.
-fn accept(mut url: Url) -> Result<Url, UrlError> {
+/// Checks scheme and length of the URL parsed from a text, and removes a fragment that names no page.
+fn accept(text: &str, parsed: Result<Url, ParseError>) -> Result<Url, UrlError> {
+    let mut url = parsed.map_err(|error| match scheme_of(text).filter(|scheme| !is_crawled(scheme)) {
+        Some(scheme) => UrlError::Scheme(scheme.to_ascii_lowercase()),
+        None => UrlError::Malformed(format!("`{}`: {error}", shown(text))),
+    })?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(UrlError::Scheme(url.scheme().to_owned()));
     }
@@ -156,13 +154,6 @@ fn accept(mut url: Url) -> Result<Url, UrlError> {
         return Err(UrlError::TooLong(url.as_str().len()));
     }
     Ok(url)
-}
-
-fn refuse(text: &str, error: ParseError) -> UrlError {
-    match scheme_of(text).filter(|scheme| !is_crawled(scheme)) {
-        Some(scheme) => UrlError::Scheme(scheme.to_ascii_lowercase()),
-        None => UrlError::Malformed(format!("`{}`: {error}", shown(text))),
-    }
 }
 
 /// Returns the beginning of a text, for an error message.

@@ -15,3 +15,10 @@ pub(crate) fn truly_spelled(url: &Url, spelling: impl Fn(&str) -> String) -> Res
     };
     spelled().ok_or(ParseError::IdnaError)
 }
+
+/// Returns the text with some bytes replaced, ASCII by ASCII.
+pub(crate) fn replaced(text: &str, by: impl Fn(&[u8], usize) -> u8) -> String {
+    let bytes = text.as_bytes();
+    let replaced = text.char_indices().map(|(at, one)| if one.is_ascii() { char::from(by(bytes, at)) } else { one });
+    replaced.collect()
+}

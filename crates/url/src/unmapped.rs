@@ -5,7 +5,10 @@
 
 use url::{ParseError, Url};
 
-use crate::{read::scheme_of, respell::truly_spelled};
+use crate::{
+    read::scheme_of,
+    respell::{replaced, truly_spelled},
+};
 
 /// Returns `true` if the host is such a name. Libraries that parse the URL again reject it.
 #[must_use]
@@ -38,17 +41,11 @@ fn is_prefix(four: &[u8], letter: u8) -> bool {
 
 /// Replaces the letter after the `x` of each such prefix, keeping its case.
 fn respelled(text: &str, letter: u8, other: u8) -> String {
-    let mut respelled = String::with_capacity(text.len());
-    let bytes = text.as_bytes();
-    for (at, character) in text.char_indices() {
-        let within = at > 0 && bytes.get(at - 1..at + 3).is_some_and(|four| is_prefix(four, letter));
-        respelled.push(match character {
-            _ if !within => character,
-            'A'..='Z' => char::from(other.to_ascii_uppercase()),
-            _ => char::from(other),
-        });
-    }
-    respelled
+    replaced(text, |bytes, at| match bytes[at] {
+        byte if at == 0 || !bytes.get(at - 1..at + 3).is_some_and(|four| is_prefix(four, letter)) => byte,
+        b'A'..=b'Z' => other.to_ascii_uppercase(),
+        _ => other,
+    })
 }
 
 /// Returns `true` if the host, after the scheme or the slashes, is ASCII without escapes.

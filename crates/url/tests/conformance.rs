@@ -33,7 +33,7 @@ impl Vector {
     }
 
     fn canonical(&self, policy: Policy) -> Option<String> {
-        Some(policy.canonicalize(&self.read().ok()?).into_string())
+        Some(policy.canonical_text(&self.read().ok()?).into_owned())
     }
 
     fn expected(&self) -> Option<&str> {

@@ -123,7 +123,7 @@ pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
 /// Returns the document that `crawl` would write for a body fetched from `url` at `fetched_at_ms` with status 200.
 #[must_use]
 pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, options: &ExtractorConfig) -> Document {
-    let canonical = Policy::STANDARD.canonicalize(input.url).into_string();
+    let canonical = Policy::STANDARD.canonical_text(input.url).into_owned();
     let url = without_fragment(input.url);
     let page = Page {
         context: UrlContext {

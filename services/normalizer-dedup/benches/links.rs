@@ -9,7 +9,7 @@ use orbweaver_log::{ConsumerRecord, Offset, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Discovered, DiscoveryKind, Pins, Scope, crawl_key, encode, topic};
 use orbweaver_normalizer_dedup::{Config, NormalizerDedup};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Stage};
-use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
+use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
 const LINKS: usize = 30;
 const PAGES_A_POLL: usize = 100;
@@ -30,7 +30,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
     let pins = Pins {
         partitions: 1,
         suffix_list: SUFFIX_LIST_VERSION.to_owned(),
-        canonical_policy: CANONICAL_POLICY.to_owned(),
+        canonical_policy: Policy::STANDARD.to_string(),
         wide_domains: vec![],
     };
     let definition = CrawlDefinition {

@@ -251,7 +251,7 @@ mod tests {
         let mut key = |crawl: &str| {
             let url = orbweaver_url::parse("http://www.example.com/?b&utm_source=x&a").unwrap();
             let CrawlLookup::Defined(rules, _) = crawls.find(crawl) else { panic!("not defined") };
-            rules.policy.canonicalize(&url).into_string()
+            rules.policy.canonical_text(&url).into_owned()
         };
         assert_eq!(key("docs"), "http://www.example.com/?b&utm_source=x&a");
         assert_eq!(key("shop"), "http://www.example.com/?a&b");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope};
-use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
+use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
 use crate::{random::Random, settings::Settings, web::Web};
 
@@ -81,7 +81,7 @@ pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, no
         pins: Pins {
             partitions: settings.partitions,
             suffix_list: SUFFIX_LIST_VERSION.to_owned(),
-            canonical_policy: CANONICAL_POLICY.to_owned(),
+            canonical_policy: Policy::STANDARD.to_string(),
             wide_domains: vec![],
         },
         created_at_ms: now,

@@ -13,7 +13,7 @@ use orbweaver_messages::{
 };
 use orbweaver_normalizer_dedup::{Config, IndexKind, NormalizerDedup};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, RestoreFrom, Stage, StageError, Step};
-use orbweaver_url::{CANONICAL_POLICY, Fingerprint, SUFFIX_LIST_VERSION, canonicalize, parse, partition_of, slot_of};
+use orbweaver_url::{Fingerprint, Policy, SUFFIX_LIST_VERSION, canonical_text, parse, partition_of, slot_of};
 
 type Never = std::convert::Infallible;
 
@@ -64,7 +64,7 @@ impl World {
             pins: Pins {
                 partitions: self.partitions,
                 suffix_list: SUFFIX_LIST_VERSION.to_owned(),
-                canonical_policy: CANONICAL_POLICY.to_owned(),
+                canonical_policy: Policy::STANDARD.to_string(),
                 wide_domains: vec![],
             },
             created_at_ms: 0,
@@ -131,7 +131,7 @@ impl World {
 }
 
 pub(crate) fn fingerprint(url: &str) -> Fingerprint {
-    Fingerprint::of("default", canonicalize(&parse(url).expect("a url")).as_str())
+    Fingerprint::of("default", &canonical_text(&parse(url).expect("a url")))
 }
 
 /// Process between two crashes.
