@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark ends at the first failure")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use orbweaver_store::contract::page;
-use orbweaver_store::{FjallOptions, FjallStore, LinksOut, Store, Write};
+use orbweaver_store::contract::{links, page};
+use orbweaver_store::{FjallOptions, FjallStore, Store, Write};
 use orbweaver_url::Fingerprint;
 
 const PAGES: u64 = 64;
@@ -14,9 +14,8 @@ fn fingerprint(number: u64) -> Fingerprint {
 }
 
 fn writes(number: u64) -> Vec<Write> {
-    let links = (0..30).map(|i| (format!("https://www.example.org/articles/2026/{number}/{i}"), i % 9 == 0)).collect();
-    let links = LinksOut { fingerprint: fingerprint(number), at_ms: 1000, links };
-    vec![Write::Page(Box::new(page(fingerprint(number), 1000))), Write::Links(links)]
+    let (page, links) = (page(fingerprint(number), 1000), links(fingerprint(number), 1000, 30));
+    vec![Write::Page(Box::new(page)), Write::Links(links)]
 }
 
 fn store(criterion: &mut Criterion) {

@@ -4,12 +4,11 @@
 
 mod sample;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::stream::{self, StreamExt};
 use orbweaver_store::{FjallOptions, FjallStore, Store};
 use orbweaver_url::Fingerprint;
-use sample::{cpu, memory, mix, writes};
+use sample::{cost_of_making, cpu, memory, mix, write_pages};
 
 fn disk(dir: &std::path::Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -29,25 +28,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rate = arguments.next().transpose()?.unwrap_or(u64::MAX);
     let dir = tempfile::tempdir()?;
     let store = FjallStore::open(dir.path(), FjallOptions::default())?;
-    let store = &store;
 
     // Exclude the cost of generating the writes.
-    let before = cpu();
-    (0..pages / 10).for_each(|number| drop(std::hint::black_box(writes(number))));
-    let making = (cpu() - before) * 10.0;
+    let making = cost_of_making() * pages as f64;
 
     let (before, since) = (cpu(), Instant::now());
-    stream::iter(0..pages)
-        .map(|number| async move {
-            let due = Duration::from_secs_f64(number as f64 / rate as f64);
-            tokio::time::sleep_until((since + due).into()).await;
-            let [page, links] = writes(number);
-            store.write(page).await?;
-            store.write(links).await
-        })
-        .buffer_unordered(at_once as usize)
-        .for_each(|written| async { written.unwrap_or_else(|error| panic!("{error}")) })
-        .await;
+    write_pages(&store, pages, at_once as usize, rate).await;
     let each = 1e6 / pages as f64;
     println!("{pages} pages with 30 links, {at_once} at once, memory {} MB", memory());
     println!(

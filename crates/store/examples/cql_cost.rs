@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt};
 use orbweaver_store::{CqlConfig, CqlStore, Store, StoreMetrics};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
-use sample::{cpu, cpu_of, memory, mix, writes};
+use sample::{cost_of_making, cpu, cpu_of, memory, mix, write_pages};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,24 +26,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = CqlStore::connect(config, StoreMetrics::register(&Registry::new())?).await?;
     let store = &store;
 
-    let before = cpu();
-    (0..pages).for_each(|number| drop(std::hint::black_box(writes(number))));
-    let making = cpu() - before;
-
+    let making = cost_of_making() * pages as f64;
     let each = 1e6 / pages as f64;
     let (before, server_before, since) = (cpu(), cpu_of(&server), Instant::now());
-    let mut took: Vec<u128> = stream::iter(0..pages)
-        .map(|number| async move {
-            let at = Instant::now();
-            let [page, links] = writes(number);
-            store.write(page).await?;
-            store.write(links).await.map(|()| at.elapsed().as_micros())
-        })
-        .buffer_unordered(at_once)
-        .map(|written| written.unwrap_or_else(|error| panic!("{error}")))
-        .collect()
-        .await;
-    took.sort_unstable();
+    let took = write_pages(store, pages, at_once, u64::MAX).await;
     let seconds = since.elapsed().as_secs_f64();
     println!(
         "{pages} pages with 30 links, {at_once} at once: {:.0} pages/s, memory {} MB",

@@ -59,15 +59,7 @@ impl State {
     fn put(&mut self, write: Write) {
         match write {
             Write::Page(page) => {
-                let event = FetchEvent {
-                    at_ms: page.fetched_at_ms,
-                    status: page.status,
-                    outcome: page.outcome.clone(),
-                    reason: page.reason.clone(),
-                    bytes: page.bytes,
-                    content_hash: page.content_hash.clone(),
-                };
-                self.history.insert((page.fingerprint, Reverse(page.fetched_at_ms)), event);
+                self.history.insert((page.fingerprint, Reverse(page.fetched_at_ms)), page.event());
                 put_newer(&mut self.pages, page.fingerprint, *page, |page| page.fetched_at_ms);
             }
             Write::Links(links) => put_newer(&mut self.links, links.fingerprint, links, |links| links.at_ms),

@@ -1,7 +1,6 @@
 //! Metrics and availability of a store.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_url::Fingerprint;
@@ -9,25 +8,17 @@ use tokio::time::Instant;
 
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
 
-/// Wrapper of a store that measures each request and tracks whether the store answers.
+/// Wrapper of a store that measures each request, and shows whether the store answers.
 pub struct MeteredStore {
     store: Arc<dyn Store>,
     metrics: StoreMetrics,
-    failing_since: Mutex<Option<Instant>>,
 }
 
 impl MeteredStore {
     /// Creates a wrapper of `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, metrics: StoreMetrics) -> Self {
-        Self { store, metrics, failing_since: Mutex::new(None) }
-    }
-
-    /// Returns for how long every request has failed; `None` if the last one succeeded, or before the first. For
-    /// readiness checks.
-    #[must_use]
-    pub fn failing_for(&self) -> Option<Duration> {
-        self.failing_since.lock().unwrap_or_else(PoisonError::into_inner).map(|since| since.elapsed())
+        Self { store, metrics }
     }
 
     async fn measure<T>(
@@ -37,20 +28,9 @@ impl MeteredStore {
     ) -> Result<T, StoreError> {
         let since = Instant::now();
         let answer = request.await;
-        self.metrics.answered(operation, since.elapsed());
-        let mut failing = self.failing_since.lock().unwrap_or_else(PoisonError::into_inner);
-        match &answer {
-            // A store that refuses or reports damage is available.
-            Ok(_) | Err(StoreError::Refused(_) | StoreError::Damaged { .. }) => {
-                if failing.take().is_some() {
-                    self.metrics.failing(false);
-                }
-            }
-            Err(StoreError::Failed(_)) => {
-                failing.get_or_insert_with(Instant::now);
-                self.metrics.failing(true);
-            }
-        }
+        self.metrics.request.with_label_values(&[operation]).observe(since.elapsed().as_secs_f64());
+        // A store that refuses or reports damage is available.
+        self.metrics.failing.set(matches!(answer, Err(StoreError::Failed(_))).into());
         if let Err(error) = &answer {
             self.metrics.failed(operation, error);
         }
@@ -72,7 +52,7 @@ impl Store for MeteredStore {
                 rows[table].1 += 1;
             }
             self.measure("write", self.store.write_shared(writes)).await?;
-            rows.into_iter().for_each(|(table, rows)| self.metrics.wrote(table, rows));
+            rows.into_iter().for_each(|(table, rows)| self.metrics.rows.with_label_values(&[table]).inc_by(rows));
             Ok(())
         }
         .boxed()
@@ -101,29 +81,25 @@ impl Store for MeteredStore {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{Encoder, Registry, TextEncoder};
+    use prometheus::{Registry, TextEncoder};
 
     use super::*;
-    use crate::MemoryStore;
+    use crate::{MemoryStore, contract};
 
     fn links() -> Write {
-        let links = vec![("https://example.org/".into(), true)];
-        Write::Links(LinksOut { fingerprint: Fingerprint([1; 16]), at_ms: 1, links })
+        Write::Links(contract::links(Fingerprint([1; 16]), 1, 1))
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_store_fails_from_its_first_failure_to_its_next_success() {
-        let inner = Arc::new(MemoryStore::new());
-        let store = MeteredStore::new(inner.clone(), StoreMetrics::register(&Registry::new()).unwrap());
-        assert_eq!(store.failing_for(), None);
+        let (inner, registry) = (Arc::new(MemoryStore::new()), Registry::new());
+        let store = MeteredStore::new(inner.clone(), StoreMetrics::register(&registry).unwrap());
         inner.fail_next(2);
-        for _ in 0..2 {
-            assert!(store.write(vec![links()]).await.is_err());
-            tokio::time::advance(Duration::from_secs(3)).await;
+        for failing in [1, 1, 0] {
+            assert_eq!(store.write(vec![links()]).await.is_err(), failing == 1);
+            let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+            assert!(text.contains(&format!("orbweaver_store_failing {failing}\n")), "{text}");
         }
-        assert_eq!(store.failing_for(), Some(Duration::from_secs(6)));
-        store.write(vec![links()]).await.unwrap();
-        assert_eq!(store.failing_for(), None);
     }
 
     #[tokio::test]
@@ -134,9 +110,7 @@ mod tests {
         assert!(store.write(vec![links()]).await.is_err());
         store.write(vec![links(), links()]).await.unwrap();
         store.robots("https://example.org").await.unwrap();
-        let mut text = vec![];
-        TextEncoder::new().encode(&registry.gather(), &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         for line in [
             r#"orbweaver_store_errors_total{kind="refused",operation="write"} 1"#,
             r#"orbweaver_store_rows_written_total{table="links"} 2"#,

@@ -1,9 +1,10 @@
 //! Metrics of stores. Names are constants; each documents when to alert.
 
-use std::time::Duration;
-
-use prometheus::core::Collector;
-use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry, histogram_opts,
+    register_histogram_vec_with_registry as histograms, register_int_counter_vec_with_registry as counters,
+    register_int_counter_with_registry as counter, register_int_gauge_with_registry as gauge,
+};
 
 use crate::StoreError;
 
@@ -38,41 +39,29 @@ const CQL_KINDS: [&str; 7] =
 /// Metrics of the stores of a process. Cheap to share.
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
-    request: HistogramVec,
+    pub(crate) request: HistogramVec,
     errors: IntCounterVec,
-    rows: IntCounterVec,
-    retries: IntCounter,
-    failing: IntGauge,
-    cql_errors: IntCounterVec,
-    cql_sessions_renewed: IntCounter,
+    pub(crate) rows: IntCounterVec,
+    pub(crate) retries: IntCounter,
+    pub(crate) failing: IntGauge,
+    pub(crate) cql_errors: IntCounterVec,
+    #[cfg_attr(not(feature = "cql"), allow(dead_code, reason = "only the store on CQL has sessions"))]
+    pub(crate) cql_sessions_renewed: IntCounter,
 }
 
 impl StoreMetrics {
     /// Registers the metrics, once per registry.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+        let request = histogram_opts!(REQUEST_SECONDS, "Latency of store requests", BUCKETS.to_vec());
         let metrics = Self {
-            request: HistogramVec::new(
-                HistogramOpts::new(REQUEST_SECONDS, "Latency of store requests").buckets(BUCKETS.to_vec()),
-                &["operation"],
-            )?,
-            errors: counter(ERRORS, "Failed store requests", &["operation", "kind"])?,
-            rows: counter(ROWS_WRITTEN, "Rows written and acknowledged", &["table"])?,
-            retries: IntCounter::new(RETRIES, "Retried writes")?,
-            failing: IntGauge::new(FAILING, "1 while every store request fails")?,
-            cql_errors: counter(CQL_ERRORS, "Failed requests to the CQL servers", &["kind"])?,
-            cql_sessions_renewed: IntCounter::new(CQL_SESSIONS_RENEWED, "Failed CQL sessions that were replaced")?,
+            request: histograms!(request, &["operation"], registry)?,
+            errors: counters!(ERRORS, "Failed store requests", &["operation", "kind"], registry)?,
+            rows: counters!(ROWS_WRITTEN, "Rows written and acknowledged", &["table"], registry)?,
+            retries: counter!(RETRIES, "Retried writes", registry)?,
+            failing: gauge!(FAILING, "1 while every store request fails", registry)?,
+            cql_errors: counters!(CQL_ERRORS, "Failed requests to the CQL servers", &["kind"], registry)?,
+            cql_sessions_renewed: counter!(CQL_SESSIONS_RENEWED, "Failed CQL sessions that were replaced", registry)?,
         };
-        let all: [Box<dyn Collector>; 7] = [
-            Box::new(metrics.request.clone()),
-            Box::new(metrics.errors.clone()),
-            Box::new(metrics.rows.clone()),
-            Box::new(metrics.retries.clone()),
-            Box::new(metrics.failing.clone()),
-            Box::new(metrics.cql_errors.clone()),
-            Box::new(metrics.cql_sessions_renewed.clone()),
-        ];
-        all.into_iter().try_for_each(|collector| registry.register(collector))?;
         metrics.count_zero();
         Ok(metrics)
     }
@@ -86,10 +75,6 @@ impl StoreMetrics {
         CQL_KINDS.iter().for_each(|kind| drop(self.cql_errors.with_label_values(&[kind])));
     }
 
-    pub(crate) fn answered(&self, operation: &str, after: Duration) {
-        self.request.with_label_values(&[operation]).observe(after.as_secs_f64());
-    }
-
     pub(crate) fn failed(&self, operation: &str, error: &StoreError) {
         let kind = match error {
             StoreError::Failed(_) => "failed",
@@ -97,29 +82,5 @@ impl StoreMetrics {
             StoreError::Damaged { .. } => "damaged",
         };
         self.errors.with_label_values(&[operation, kind]).inc();
-    }
-
-    pub(crate) fn failing(&self, failing: bool) {
-        self.failing.set(failing.into());
-    }
-
-    pub(crate) fn wrote(&self, table: &str, rows: u64) {
-        if rows > 0 {
-            self.rows.with_label_values(&[table]).inc_by(rows);
-        }
-    }
-
-    pub(crate) fn retried(&self) {
-        self.retries.inc();
-    }
-
-    #[cfg(feature = "cql")]
-    pub(crate) fn cql_failed(&self, kind: &str) {
-        self.cql_errors.with_label_values(&[kind]).inc();
-    }
-
-    #[cfg(feature = "cql")]
-    pub(crate) fn cql_session_renewed(&self) {
-        self.cql_sessions_renewed.inc();
     }
 }

@@ -60,7 +60,7 @@ impl StoreWriter {
             let _ = timeout(wait, back).await;
             wait = LONGEST_WAIT.min(wait * 2);
             if let Some(metrics) = &self.metrics {
-                metrics.retried();
+                metrics.retries.inc();
             }
         }
     }
@@ -92,10 +92,10 @@ mod tests {
     use orbweaver_url::Fingerprint;
 
     use super::*;
-    use crate::{LinksOut, MemoryStore};
+    use crate::{LinksOut, MemoryStore, contract};
 
     fn links() -> LinksOut {
-        LinksOut { fingerprint: Fingerprint([1; 16]), at_ms: 1, links: vec![("https://example.org/".into(), true)] }
+        contract::links(Fingerprint([1; 16]), 1, 1)
     }
 
     #[tokio::test(start_paused = true)]
@@ -119,9 +119,7 @@ mod tests {
         let first = writer.perform(vec![Write::Links(links())]);
         let second = async {
             tokio::time::sleep(Duration::from_millis(12_000)).await;
-            let mut other = links();
-            other.fingerprint = Fingerprint([2; 16]);
-            writer.perform(vec![Write::Links(other)]).await
+            writer.perform(vec![Write::Links(contract::links(Fingerprint([2; 16]), 1, 1))]).await
         };
         let (first, second) = tokio::join!(first, second);
         assert!(first.is_ok() && second.is_ok());
@@ -131,22 +129,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_ends_the_stage_at_once() {
-        let store = Arc::new(MemoryStore::new());
-        store.fail_next_with(StoreError::Refused("no right to write".into()));
-        let error = StoreWriter::new(store.clone()).perform(vec![Write::Links(links())]).await.unwrap_err();
-        assert_eq!(
-            (error.to_string().as_str(), store.attempts()),
-            ("the store refused the request: no right to write", 1)
-        );
-    }
-
-    #[tokio::test]
-    async fn a_damaged_value_ends_the_stage_and_names_the_place() {
-        let store = Arc::new(MemoryStore::new());
-        store.fail_next_with(StoreError::Damaged { key: "pages/01".into(), reason: "cut off".into() });
-        let error = StoreWriter::new(store.clone()).perform(vec![Write::Links(links())]).await.unwrap_err();
-        assert_eq!(error.to_string(), "the store holds a damaged value at `pages/01`: cut off");
-        assert_eq!(store.attempts(), 1);
+    async fn a_refusal_and_a_damaged_value_end_the_stage_at_once() {
+        let damaged = StoreError::Damaged { key: "pages/01".into(), reason: "cut off".into() };
+        for (error, reported) in [
+            (StoreError::Refused("no right to write".into()), "the store refused the request: no right to write"),
+            (damaged, "the store holds a damaged value at `pages/01`: cut off"),
+        ] {
+            let store = Arc::new(MemoryStore::new());
+            store.fail_next_with(error);
+            let error = StoreWriter::new(store.clone()).perform(vec![Write::Links(links())]).await.unwrap_err();
+            assert_eq!((error.to_string().as_str(), store.attempts()), (reported, 1));
+        }
     }
 }

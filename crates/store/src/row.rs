@@ -38,6 +38,21 @@ pub struct PageRow {
     pub via: Option<String>,
 }
 
+impl PageRow {
+    /// Returns the event that this fetch adds to the history.
+    #[must_use]
+    pub fn event(&self) -> FetchEvent {
+        FetchEvent {
+            at_ms: self.fetched_at_ms,
+            status: self.status,
+            outcome: self.outcome.clone(),
+            reason: self.reason.clone(),
+            bytes: self.bytes,
+            content_hash: self.content_hash.clone(),
+        }
+    }
+}
+
 /// One fetch in the history of a page. A write with the same event time replaces it, so that replays are harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchEvent {

@@ -10,8 +10,8 @@ use futures::future::{join_all, try_join_all};
 use orbweaver_stage::Perform;
 use orbweaver_store::contract::{self, page};
 use orbweaver_store::{
-    CqlConfig, CqlStore, FjallOptions, FjallStore, LinksOut, MeteredStore, PageRow, RedirectRow, Store, StoreError,
-    StoreMetrics, StoreWriter, Write,
+    CqlConfig, CqlStore, FjallOptions, FjallStore, MeteredStore, PageRow, RedirectRow, Store, StoreError, StoreMetrics,
+    StoreWriter, Write,
 };
 use orbweaver_testkit::{Stack, cql, unique};
 use orbweaver_url::Fingerprint;
@@ -71,8 +71,7 @@ fn fingerprint(number: u64) -> Fingerprint {
 }
 
 fn links(number: u64) -> Write {
-    let links = (0..30).map(|i| (format!("https://example.org/{number}/{i}"), false)).collect();
-    Write::Links(LinksOut { fingerprint: fingerprint(number), at_ms: 1000, links })
+    Write::Links(contract::links(fingerprint(number), 1000, 30))
 }
 
 #[tokio::test]
@@ -88,8 +87,7 @@ fn any_order_of_writes_ends_as_in_the_embedded_store() {
     let keyspace = Keyspace::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let embedded =
-        FjallStore::open(dir.path(), FjallOptions { gather: Duration::ZERO, ..FjallOptions::default() }).unwrap();
+    let embedded = FjallStore::open(dir.path(), FjallOptions::default()).unwrap();
     let store = runtime.block_on(connect(&keyspace));
     let case = AtomicU64::new(0);
     let writes = (vec((0..6_u8, 0..3_u8, 0..6_u8), 1..40), any::<bool>());
@@ -128,7 +126,7 @@ async fn of_two_rows_of_one_time_one_wins_as_a_whole_whatever_the_order() {
                 store.write(vec![Write::Page(Box::new(both[place].clone()))]).await.unwrap();
             }
             let there = store.page(fingerprint(number)).await.unwrap().unwrap();
-            assert_eq!(store.history(fingerprint(number), 2).await.unwrap(), [contract::event(&there)]);
+            assert_eq!(store.history(fingerprint(number), 2).await.unwrap(), [there.event()]);
             let place = both.iter().position(|row| *row == there);
             won.push(place.unwrap_or_else(|| panic!("a row without a writer: {there:?}")));
         }
@@ -285,7 +283,13 @@ async fn a_server_that_is_killed_keeps_what_it_acknowledged_and_the_writer_goes_
         request_timeout: Duration::from_secs(30),
         ..CqlConfig::default()
     };
-    let metrics = metrics();
+    let registry = Registry::new();
+    let metrics = StoreMetrics::register(&registry).unwrap();
+    let failing = || {
+        let families = registry.gather();
+        let family = families.iter().find(|family| family.name() == "orbweaver_store_failing").unwrap();
+        family.get_metric()[0].get_gauge().get_value() > 0.0
+    };
     let store = Arc::new(CqlStore::connect(config, metrics.clone()).await.unwrap());
     let store = Arc::new(MeteredStore::new(store, metrics.clone()));
     let writer = StoreWriter::new(store.clone()).with_metrics(metrics);
@@ -298,13 +302,13 @@ async fn a_server_that_is_killed_keeps_what_it_acknowledged_and_the_writer_goes_
             within("500 more pages", || acknowledged() >= goal).await;
             on_thread(&stack, |stack| stack.stop("cql", "KILL")).await;
             let at_kill = acknowledged();
-            within("the store to say that it fails", || store.failing_for().is_some()).await;
+            within("the store to say that it fails", &failing).await;
             tokio::time::sleep(Duration::from_secs(away)).await;
             on_thread(&stack, |stack| stack.start("cql")).await;
             let ready = Instant::now();
             within("the first write after the restart", || acknowledged() > at_kill + 64).await;
             println!("unavailable for {away} s: writes resume {:?} after the server is ready", ready.elapsed());
-            within("the store to say that it answers", || store.failing_for().is_none()).await;
+            within("the store to say that it answers", || !failing()).await;
         }
         stop.store(1, Ordering::Relaxed);
     };

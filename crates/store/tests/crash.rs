@@ -8,15 +8,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use orbweaver_store::contract::page;
-use orbweaver_store::{FjallOptions, FjallStore, LinksOut, Store, Write};
+use orbweaver_store::contract::{long_links, page};
+use orbweaver_store::{FjallOptions, FjallStore, Store, Write};
 use orbweaver_url::Fingerprint;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const DIR: &str = "ORBWEAVER_STORE_TEST_DIR";
 
 fn tiny() -> FjallOptions {
-    FjallOptions { memtable_bytes: 1 << 20, block_cache_bytes: 1 << 20, ..FjallOptions::default() }
+    FjallOptions { memtable_bytes: 1 << 20, block_cache_bytes: 1 << 20 }
 }
 
 fn fingerprint(number: u64) -> Fingerprint {
@@ -24,9 +24,8 @@ fn fingerprint(number: u64) -> Fingerprint {
 }
 
 fn writes(number: u64) -> Vec<Write> {
-    let link = |i: u64| (format!("https://example.org/{}", Fingerprint::of("link", &format!("{number} {i}"))), false);
-    let links = LinksOut { fingerprint: fingerprint(number), at_ms: 1000, links: (0..30).map(link).collect() };
-    vec![Write::Page(Box::new(page(fingerprint(number), 1000))), Write::Links(links)]
+    let (page, links) = (page(fingerprint(number), 1000), long_links(fingerprint(number), 1000, 1));
+    vec![Write::Page(Box::new(page)), Write::Links(links)]
 }
 
 /// Starts the ignored test `name` of this binary. There, a write beyond a file size limit is an error, not a signal.
@@ -66,7 +65,7 @@ async fn a_killed_process_loses_nothing_that_was_acknowledged() {
 #[ignore = "started by a_killed_process_loses_nothing_that_was_acknowledged"]
 async fn writes_until_killed() {
     let Some(dir) = std::env::var_os(DIR) else { return };
-    let store = FjallStore::open(dir, FjallOptions { gather: Duration::ZERO, ..tiny() }).unwrap();
+    let store = FjallStore::open(dir, tiny()).unwrap();
     for number in 0.. {
         if store.page(fingerprint(number)).await.unwrap().is_none() {
             store.write(writes(number)).await.unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions};
 use futures::future::try_join_all;
-use orbweaver_store::contract::{self, event, page};
+use orbweaver_store::contract::{self, page};
 use orbweaver_store::{FjallOptions, FjallStore, LinksOut, MemoryStore, RobotsRow, Store, StoreError, Write};
 use orbweaver_url::Fingerprint;
 use proptest::collection::vec;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 /// Options with memtables so small that files are written, and compacted, after some hundred pages.
 fn tiny() -> FjallOptions {
-    FjallOptions { memtable_bytes: 1 << 20, block_cache_bytes: 1 << 20, ..FjallOptions::default() }
+    FjallOptions { memtable_bytes: 1 << 20, block_cache_bytes: 1 << 20 }
 }
 
 fn open(dir: &Path) -> FjallStore {
@@ -25,10 +25,9 @@ fn fingerprint(number: u64) -> Fingerprint {
     Fingerprint::of("test", &number.to_string())
 }
 
+/// Returns a link that does not compress, so that enough data is written.
 fn links(number: u64, at_ms: i64) -> LinksOut {
-    // Links that do not compress, so that enough data is written.
-    let link = |i: u64| (format!("https://example.org/{}", Fingerprint::of("link", &format!("{number} {i}"))), false);
-    LinksOut { fingerprint: fingerprint(number), at_ms, links: (0..30).map(link).collect() }
+    contract::long_links(fingerprint(number), at_ms, 1)
 }
 
 async fn write_pages(store: &FjallStore, numbers: std::ops::Range<u64>, at_ms: i64) {
@@ -58,8 +57,7 @@ proptest! {
         thread_local! {
             static STORE: (tempfile::TempDir, FjallStore) = {
                 let dir = tempfile::tempdir().unwrap();
-                let options = FjallOptions { gather: std::time::Duration::ZERO, ..tiny() };
-                let store = FjallStore::open(dir.path(), options).unwrap();
+                let store = FjallStore::open(dir.path(), tiny()).unwrap();
                 (dir, store)
             };
             static CASE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
@@ -90,7 +88,7 @@ async fn the_contract_holds_over_rows_that_were_flushed_merged_and_opened_again(
     let tables = std::fs::read_dir(dir.path().join("keyspaces")).unwrap().count();
     assert!(tables >= 5, "{tables} keyspaces");
     let newest = open(dir.path()).history(fingerprint(0), 1).await.unwrap();
-    assert_eq!(newest, [event(&page(fingerprint(0), 1002))]);
+    assert_eq!(newest, [page(fingerprint(0), 1002).event()]);
 }
 
 #[tokio::test]
@@ -151,7 +149,7 @@ async fn a_damaged_value_is_named_and_neither_read_nor_overwritten() {
 async fn a_write_larger_than_the_queue_passes() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
-    let many = LinksOut { links: (0..5000).flat_map(|i| links(i, 1).links).collect(), ..links(1, 1000) };
+    let many = contract::long_links(fingerprint(1), 1000, 2000);
     try_join_all((0..3).map(|_| store.write(vec![Write::Links(many.clone())]))).await.unwrap();
     assert_eq!(store.links(fingerprint(1)).await.unwrap(), Some(many));
 }

@@ -2,7 +2,10 @@
 
 #![allow(dead_code, reason = "each measurement takes what it needs")]
 
-use orbweaver_store::{LinksOut, PageRow, Write};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+use orbweaver_store::{LinksOut, PageRow, Store, Write};
 use orbweaver_url::Fingerprint;
 
 /// Hashes a number (finalizer of splitmix64).
@@ -43,6 +46,30 @@ pub(crate) fn writes(number: u64) -> [Vec<Write>; 2] {
     let link = |i| (url(if i < 24 { number / 1000 * 1000 + mix(number * 31 + i) % 1000 } else { mix(i) }), i % 9 == 0);
     let links = LinksOut { fingerprint, at_ms, links: (0..30).map(link).collect() };
     [vec![Write::Page(Box::new(page))], vec![Write::Links(links)]]
+}
+
+/// Writes pages, at most `rate` per second. Returns how long each of them took, in microseconds, sorted.
+pub(crate) async fn write_pages(store: &dyn Store, pages: u64, at_once: usize, rate: u64) -> Vec<u128> {
+    let since = Instant::now();
+    let write = |number: u64| async move {
+        tokio::time::sleep_until((since + Duration::from_secs_f64(number as f64 / rate as f64)).into()).await;
+        let at = Instant::now();
+        for writes in writes(number) {
+            store.write(writes).await.unwrap_or_else(|error| panic!("{error}"));
+        }
+        at.elapsed().as_micros()
+    };
+    let mut took: Vec<u128> = stream::iter(0..pages).map(write).buffer_unordered(at_once).collect().await;
+    took.sort_unstable();
+    took
+}
+
+/// Returns the CPU time of generating the writes of a page, in seconds.
+pub(crate) fn cost_of_making() -> f64 {
+    const PAGES: u64 = 20_000;
+    let before = cpu();
+    (0..PAGES).for_each(|number| drop(std::hint::black_box(writes(number))));
+    (cpu() - before) / PAGES as f64
 }
 
 /// Returns the CPU time of this process so far, in seconds.

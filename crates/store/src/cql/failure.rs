@@ -250,6 +250,7 @@ mod tests {
             let error = answered(error, "said so");
             assert!(matches!(&error, StoreError::Refused(reason) if reason.contains("said so")), "{error}");
         }
+        assert!(answered(DbError::Unauthorized, "said so").to_string().contains("cql.password"), "what to look at");
     }
 
     #[tokio::test]
@@ -283,10 +284,5 @@ mod tests {
         assert!(matches!(&error, StoreError::Refused(reason) if reason.contains("cql.password")), "{error}");
         let error = Failure::from(ExecutionError::ConnectionPoolError(broken)).while_doing("writing pages");
         assert!(matches!(&error, StoreError::Failed(reason) if reason.contains("cql.password")), "{error}");
-    }
-
-    #[test]
-    fn an_error_says_what_to_look_at() {
-        assert!(answered(DbError::Unauthorized, "said so").to_string().contains("cql.password"));
     }
 }

@@ -109,9 +109,9 @@ impl Collected {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use xxhash_rust::xxh3::xxh3_64;
 
     use super::*;
+    use crate::contract::long_links;
 
     fn list(at_ms: Millis, target: &str) -> LinksOut {
         LinksOut { fingerprint: Fingerprint([7; 16]), at_ms, links: vec![(target.to_owned(), false)] }
@@ -127,13 +127,6 @@ mod tests {
             ChunkColumns { at, chunk, chunks, packed }
         };
         of_links(row).unwrap().0.into_iter().map(of).collect()
-    }
-
-    /// Returns links of 4 KiB each that do not compress.
-    fn long(count: u64, at_ms: Millis) -> LinksOut {
-        let digits = |n: u64| format!("{:016x}", xxh3_64(&n.to_le_bytes()));
-        let links = (0..count).map(|i| ((0..256).map(|n| digits(i * 256 + n)).collect(), i % 2 == 0)).collect();
-        LinksOut { links, ..list(at_ms, "") }
     }
 
     #[test]
@@ -163,7 +156,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
         #[test]
         fn a_list_of_any_length_is_read_as_it_was_written_from_chunks_below_a_mebibyte(count in 0..600_u64) {
-            let row = long(count, 5);
+            let row = long_links(Fingerprint([7; 16]), 5, count);
             let (values, older) = of_links(&row).unwrap();
             prop_assert!(values.iter().all(|chunk| chunk.packed.len() < 600 << 10));
             prop_assert!(values.iter().all(|chunk| chunk.written_at == older.written_at));
@@ -176,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_list_that_is_still_being_written_is_passed_over() {
-        let (newer, older) = (long(400, 6), long(300, 5));
+        let long = |at_ms, count| long_links(Fingerprint([7; 16]), at_ms, count);
+        let (newer, older) = (long(6, 400), long(5, 300));
         let mut missing = columns(&newer);
         assert!(missing.len() > 2);
         missing.remove(0);

@@ -20,7 +20,7 @@ mod session;
 mod statements;
 mod tls;
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl CqlStore {
     /// program.
     pub async fn connect(config: CqlConfig, metrics: StoreMetrics) -> Result<Self, StoreError> {
         config.check().map_err(|error| StoreError::Refused(error.to_string()))?;
-        if config.exposes_password() {
+        if config.password.is_some() && !config.tls {
             tracing::warn!(
                 nodes = ?config.nodes,
                 "`cql.password` is sent to the CQL servers unencrypted: set `cql.tls`, unless the network is trusted"
@@ -87,7 +87,7 @@ impl CqlStore {
                 }
                 Err(error) => Failure::from(error),
             };
-            self.metrics.cql_failed(failure.kind.name());
+            self.metrics.cql_errors.with_label_values(&[failure.kind.name()]).inc();
             if failure.kind.is_transient()
                 && let Some(renewed) = self.sessions.failed().await
             {
@@ -147,18 +147,16 @@ impl CqlStore {
         &self,
         table: &'static str,
         statement: fn(&Statements) -> &PreparedStatement,
-        key: Key<'_>,
+        values: impl SerializeRow + Send + Sync,
+        key: impl Display + Send,
     ) -> Result<Option<C::Row>, StoreError>
     where
         C: Columns + for<'a> DeserializeRow<'a, 'a>,
     {
         let doing = format!("reading {table}");
+        let values = &values;
         let get = |live: Arc<PreparedSession>| async move {
-            let statement = statement(&live.statements);
-            match key {
-                Key::Page(fingerprint) => live.session.execute_unpaged(statement, (&fingerprint.0[..],)).await,
-                Key::Authority(authority) => live.session.execute_unpaged(statement, (authority,)).await,
-            }
+            live.session.execute_unpaged(statement(&live.statements), values).await
         };
         let rows = rows_of(self.run(&doing, get).await?, &doing)?;
         let damaged = |reason: String| StoreError::Damaged { key: format!("{table}/{key}"), reason };
@@ -231,22 +229,6 @@ impl CqlStore {
     }
 }
 
-/// Key of a row.
-#[derive(Clone, Copy)]
-enum Key<'a> {
-    Page(Fingerprint),
-    Authority(&'a str),
-}
-
-impl Display for Key<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Page(fingerprint) => fingerprint.fmt(f),
-            Self::Authority(authority) => authority.fmt(f),
-        }
-    }
-}
-
 fn rows_of(answer: QueryResult, doing: &str) -> Result<QueryRowsResult, StoreError> {
     answer.into_rows_result().map_err(|error| StoreError::Failed(format!("{doing}: {error}")))
 }
@@ -261,7 +243,7 @@ impl Store for CqlStore {
     }
 
     fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {
-        self.get::<PageColumns>("pages", |get| &get.pages, Key::Page(fingerprint)).boxed()
+        self.get::<PageColumns>("pages", |get| &get.pages, (fingerprint.0,), fingerprint).boxed()
     }
 
     fn history(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>> {
@@ -273,10 +255,10 @@ impl Store for CqlStore {
     }
 
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {
-        self.get::<RedirectColumns>("redirects", |get| &get.redirects, Key::Page(fingerprint)).boxed()
+        self.get::<RedirectColumns>("redirects", |get| &get.redirects, (fingerprint.0,), fingerprint).boxed()
     }
 
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
-        self.get::<RobotsColumns>("robots", |get| &get.robots, Key::Authority(authority)).boxed()
+        self.get::<RobotsColumns>("robots", |get| &get.robots, (authority,), authority).boxed()
     }
 }

@@ -1,6 +1,5 @@
 //! Sessions: opened with retries, and replaced if they do not reconnect to their servers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -112,8 +111,6 @@ pub(super) struct Sessions {
     config: CqlConfig,
     metrics: StoreMetrics,
     current: RwLock<Arc<PreparedSession>>,
-    /// Whether `failing_since` has a value; fast to read.
-    failing: AtomicBool,
     /// Time since which every request has failed.
     failing_since: Mutex<Option<Instant>>,
     /// Time of the last attempt to open a new session. Locked during an attempt.
@@ -126,7 +123,6 @@ impl Sessions {
             config,
             metrics,
             current: RwLock::new(Arc::new(live)),
-            failing: AtomicBool::new(false),
             failing_since: Mutex::new(None),
             renewed: tokio::sync::Mutex::new(None),
         }
@@ -138,17 +134,13 @@ impl Sessions {
 
     /// Records a successful request.
     pub(super) fn succeeded(&self) {
-        if self.failing.load(Ordering::Relaxed) {
-            *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            self.failing.store(false, Ordering::Relaxed);
-        }
+        *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Records a transient failure. Returns a new session if the current one has failed for [`RENEW_AFTER`] and its
     /// servers are available. Only one request at a time tries this; the others continue to fail meanwhile.
     pub(super) async fn failed(&self) -> Option<Arc<PreparedSession>> {
         let since = *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
-        self.failing.store(true, Ordering::Relaxed);
         if since.elapsed() < RENEW_AFTER {
             return None;
         }
@@ -162,7 +154,7 @@ impl Sessions {
             Ok(live) => {
                 let live = Arc::new(live);
                 tracing::info!(failing_ms = since.elapsed().as_millis(), "a new session replaces one that failed");
-                self.metrics.cql_session_renewed();
+                self.metrics.cql_sessions_renewed.inc();
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&live);
                 Some(live)
             }

@@ -24,27 +24,12 @@ pub(super) struct Statements {
     pub(super) robots: PreparedStatement,
 }
 
-const PAGE: &[&str] = &[
-    "fingerprint",
-    "key",
-    "url",
-    "site",
-    "fetched_at",
-    "status",
-    "outcome",
-    "reason",
-    "content_type",
-    "etag",
-    "last_modified",
-    "bytes",
-    "content_hash",
-    "depth",
-    "via",
-];
-const FETCH: &[&str] = &["fingerprint", "at", "status", "outcome", "reason", "bytes", "content_hash"];
-const LINKS: &[&str] = &["fingerprint", "at", "chunk", "chunks", "packed"];
-const REDIRECT: &[&str] = &["fingerprint", "source", "target", "status", "at"];
-const ROBOTS: &[&str] = &["authority", "fetched_at", "status", "body", "expires_at"];
+const PAGE: &str = "fingerprint, key, url, site, fetched_at, status, outcome, reason, content_type, etag, last_modified, \
+                    bytes, content_hash, depth, via";
+const FETCH: &str = "fingerprint, at, status, outcome, reason, bytes, content_hash";
+const LINKS: &str = "fingerprint, at, chunk, chunks, packed";
+const REDIRECT: &str = "fingerprint, source, target, status, at";
+const ROBOTS: &str = "authority, fetched_at, status, body, expires_at";
 
 /// Number of history events per result page.
 const FETCHES_AT_ONCE: i32 = 1000;
@@ -55,14 +40,14 @@ impl Statements {
     pub(super) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, Failure> {
         // Names include the keyspace: statements that depend on `USE` are prepared again for the keyspace of each
         // connection.
-        let put = async |table: &str, columns: &[&str]| {
-            let (marks, columns) = (columns.join(", :"), columns.join(", "));
+        let put = async |table: &str, columns: &str| {
+            let marks = columns.replace(", ", ", :");
             let text =
                 format!("INSERT INTO \"{keyspace}\".{table} ({columns}) VALUES (:{marks}) USING TIMESTAMP :written_at");
             prepare(session, &text).await
         };
-        let get = async |table: &str, columns: &[&str], rest: &str| {
-            let (key, columns) = (if table == "robots" { "authority" } else { "fingerprint" }, columns.join(", "));
+        let get = async |table: &str, columns: &str, rest: &str| {
+            let key = if table == "robots" { "authority" } else { "fingerprint" };
             prepare(session, &format!("SELECT {columns} FROM \"{keyspace}\".{table} WHERE {key} = ?{rest}")).await
         };
         let mut put_page = Batch::new(BatchType::Unlogged);
@@ -76,9 +61,9 @@ impl Statements {
         put_links.append_statement(put_chunk.clone());
         put_links.append_statement(prepare(session, &older).await?);
         put_links.set_is_idempotent(true);
-        let mut links = get("links", &LINKS[1..], "").await?;
+        let mut links = get("links", without_key(LINKS), "").await?;
         links.set_page_size(CHUNKS_AT_ONCE);
-        let mut fetches = get("fetches", &FETCH[1..], " LIMIT ?").await?;
+        let mut fetches = get("fetches", without_key(FETCH), " LIMIT ?").await?;
         fetches.set_page_size(FETCHES_AT_ONCE);
         Ok(Self {
             put_page,
@@ -93,6 +78,10 @@ impl Statements {
             robots: get("robots", ROBOTS, "").await?,
         })
     }
+}
+
+fn without_key(columns: &str) -> &str {
+    columns.trim_start_matches("fingerprint, ")
 }
 
 async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement, Failure> {

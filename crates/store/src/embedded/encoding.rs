@@ -34,15 +34,12 @@ fn history_time(key: &[u8]) -> Result<Millis, String> {
 
 /// Returns the event time of a stored value.
 pub(super) fn time_of(value: &[u8]) -> Result<Millis, String> {
-    match value.first() {
-        Some(&VERSION) => {}
-        Some(other) => return Err(format!("version {other} of the value is unknown; this program knows {VERSION}")),
-        None => return Err("the value is empty".to_owned()),
+    let cut_off = || format!("the value is cut off after {} bytes", value.len());
+    match value {
+        [VERSION, rest @ ..] => rest.first_chunk().map(|time| Millis::from_be_bytes(*time)).ok_or_else(cut_off),
+        [other, ..] => Err(format!("version {other} of the value is unknown; this program knows {VERSION}")),
+        [] => Err("the value is empty".to_owned()),
     }
-    let Some(Ok(time)) = value.get(1..HEAD).map(<[u8; 8]>::try_from) else {
-        return Err(format!("the value is cut off after {} bytes", value.len()));
-    };
-    Ok(Millis::from_be_bytes(time))
 }
 
 fn head(at_ms: Millis) -> Vec<u8> {
@@ -166,38 +163,22 @@ pub(super) fn read_links(fingerprint: Fingerprint, value: &[u8]) -> Result<Links
     Ok(LinksOut { fingerprint, at_ms, links: unpack_links(value.get(HEAD..).unwrap_or_default())? })
 }
 
-#[derive(Serialize, Deserialize)]
-struct StoredRedirect<'a> {
-    from: &'a str,
-    to: &'a str,
-    status: u16,
-}
-
 pub(super) fn write_redirect(row: &RedirectRow) -> Result<Vec<u8>, String> {
-    write(row.at_ms, &StoredRedirect { from: &row.from, to: &row.to, status: row.status })
+    write(row.at_ms, &(&row.from, &row.to, row.status))
 }
 
 pub(super) fn read_redirect(fingerprint: Fingerprint, value: &[u8]) -> Result<RedirectRow, String> {
-    let (at_ms, stored) = read::<StoredRedirect<'_>>(value)?;
-    let (from, to) = (stored.from.to_owned(), stored.to.to_owned());
-    Ok(RedirectRow { fingerprint, from, to, status: stored.status, at_ms })
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredRobots<'a> {
-    status: Option<u16>,
-    body: &'a str,
-    expires_ms: Millis,
+    let (at_ms, (from, to, status)) = read(value)?;
+    Ok(RedirectRow { fingerprint, from, to, status, at_ms })
 }
 
 pub(super) fn write_robots(row: &RobotsRow) -> Result<Vec<u8>, String> {
-    write(row.fetched_at_ms, &StoredRobots { status: row.status, body: &row.body, expires_ms: row.expires_ms })
+    write(row.fetched_at_ms, &(row.status, &row.body, row.expires_ms))
 }
 
 pub(super) fn read_robots(authority: &str, value: &[u8]) -> Result<RobotsRow, String> {
-    let (fetched_at_ms, stored) = read::<StoredRobots<'_>>(value)?;
-    let (authority, body) = (authority.to_owned(), stored.body.to_owned());
-    Ok(RobotsRow { authority, fetched_at_ms, status: stored.status, body, expires_ms: stored.expires_ms })
+    let (fetched_at_ms, (status, body, expires_ms)) = read(value)?;
+    Ok(RobotsRow { authority: authority.to_owned(), fetched_at_ms, status, body, expires_ms })
 }
 
 #[cfg(test)]
@@ -205,46 +186,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn page(url: String, fetched_at_ms: Millis, status: Option<u16>, text: Option<String>) -> PageRow {
-        PageRow {
-            fingerprint: Fingerprint([7; 16]),
-            key: "https://example.org/".into(),
-            url,
-            site: "example.org".into(),
-            fetched_at_ms,
-            status,
-            outcome: "fetched".into(),
-            reason: text.clone(),
-            content_type: text.clone(),
-            etag: None,
-            last_modified: text.clone(),
-            bytes: 3,
-            content_hash: text.clone(),
-            depth: 2,
-            via: text,
-        }
-    }
+    use crate::contract::page;
 
     proptest! {
         #[test]
         fn a_page_and_its_event_are_read_as_they_were_written(
             url: String, at: i64, status: Option<u16>, text: Option<String>,
         ) {
-            let row = page(url, at, status, text);
+            let row = PageRow { url, status, reason: text.clone(), via: text, ..page(Fingerprint([7; 16]), at) };
             let value = write_page(&row).unwrap();
             prop_assert_eq!(time_of(&value), Ok(at));
             prop_assert_eq!(read_page(row.fingerprint, &value), Ok(row.clone()));
             let (key, event) = event_of(&row.fingerprint.0, &value).unwrap();
             prop_assert_eq!(key, history_key(row.fingerprint, at));
-            let event = read_event(&key, &event).unwrap();
-            prop_assert_eq!((event.at_ms, event.status, event.content_hash), (at, row.status, row.content_hash));
-        }
-
-        #[test]
-        fn links_are_read_as_they_were_written(links: Vec<(String, bool)>, at: i64) {
-            let row = LinksOut { fingerprint: Fingerprint([7; 16]), at_ms: at, links };
-            prop_assert_eq!(read_links(row.fingerprint, &write_links(&row).unwrap()), Ok(row));
+            prop_assert_eq!(read_event(&key, &event), Ok(row.event()));
         }
 
         #[test]
@@ -272,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_cut_or_foreign_value_says_what_is_wrong() {
-        let value = write_page(&page("https://example.org/".into(), 5, Some(200), None)).unwrap();
+        let value = write_page(&page(Fingerprint([7; 16]), 5)).unwrap();
         for cut in 0..value.len() {
             assert!(read_page(Fingerprint([7; 16]), &value[..cut]).is_err(), "cut to {cut} bytes");
         }

@@ -97,11 +97,10 @@ mod tests {
 
     use super::super::{FjallOptions, FjallStore};
     use super::*;
-    use crate::{LinksOut, Store as _, StoreError, Write};
+    use crate::{LinksOut, Store as _, StoreError, Write, contract};
 
     fn links(number: u8) -> LinksOut {
-        let links = vec![(format!("https://example.org/{number}"), true)];
-        LinksOut { fingerprint: Fingerprint([number; 16]), at_ms: 1, links }
+        contract::links(Fingerprint([number; 16]), 1, 1)
     }
 
     fn open(dir: &Path) -> FjallStore {

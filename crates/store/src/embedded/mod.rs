@@ -24,7 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_url::Fingerprint;
@@ -45,20 +44,11 @@ pub struct FjallOptions {
     pub block_cache_bytes: u64,
     /// Memory for the memtables, in bytes. Up to twice as much again may wait to be flushed.
     pub memtable_bytes: u64,
-    /// Interval at which the journal is synced to the device.
-    pub sync_every: Duration,
-    /// Time that a write waits for others to be committed with it.
-    pub gather: Duration,
 }
 
 impl Default for FjallOptions {
     fn default() -> Self {
-        Self {
-            block_cache_bytes: 16 << 20,
-            memtable_bytes: 24 << 20,
-            sync_every: Duration::from_secs(1),
-            gather: Duration::from_millis(1),
-        }
+        Self { block_cache_bytes: 16 << 20, memtable_bytes: 24 << 20 }
     }
 }
 

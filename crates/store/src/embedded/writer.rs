@@ -34,6 +34,11 @@ pub(super) struct Request {
     pub(super) permit: OwnedSemaphorePermit,
 }
 
+/// Interval at which the journal is synced to the device: that of the log, since a page that is complete in the log must
+/// be in the store.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// Time that a write waits for others to be committed with it.
+const GATHER: Duration = Duration::from_millis(1);
 /// Maximum size of a batch, in bytes: below the limit of the queue, so that the next batch can collect meanwhile.
 const BATCH_BYTES: usize = 2 << 20;
 
@@ -58,15 +63,14 @@ impl<'a> Writer<'a> {
     /// Runs until the store is dropped; requests queued by then are written and synced.
     pub(super) fn run(mut self, queue: &Receiver<Request>) {
         loop {
-            let wait = self.unsynced.map_or(Duration::from_secs(3600), |since| {
-                self.shared.options.sync_every.saturating_sub(since.elapsed())
-            });
+            let due = |since: Instant| SYNC_EVERY.saturating_sub(since.elapsed());
+            let wait = self.unsynced.map_or(Duration::from_secs(3600), due);
             match queue.recv_timeout(wait) {
-                Ok(first) => self.write(gather(first, queue, self.shared.options.gather)),
+                Ok(first) => self.write(gather(first, queue)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.unsynced.is_some_and(|since| since.elapsed() >= self.shared.options.sync_every) {
+            if self.unsynced.is_some_and(|since| since.elapsed() >= SYNC_EVERY) {
                 self.sync();
             }
         }
@@ -101,10 +105,9 @@ impl<'a> Writer<'a> {
                 }
             }
             Err(error) => {
-                let reason = error.to_string();
-                tracing::error!(error = %reason, writes = requests.len(), "the store could not write");
+                tracing::error!(%error, writes = requests.len(), "the store could not write");
                 for request in requests {
-                    let _ = request.done.send(Err(again(&error)));
+                    let _ = request.done.send(Err(error.clone()));
                 }
             }
         }
@@ -118,19 +121,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Copies an error.
-fn again(error: &StoreError) -> StoreError {
-    match error {
-        StoreError::Failed(reason) => StoreError::Failed(reason.clone()),
-        StoreError::Refused(reason) => StoreError::Refused(reason.clone()),
-        StoreError::Damaged { key, reason } => StoreError::Damaged { key: key.clone(), reason: reason.clone() },
-    }
-}
-
-/// Collects `first` and all requests that arrive within `time`, up to the size of a batch.
+/// Collects `first` and all requests that arrive within [`GATHER`], up to the size of a batch.
 #[allow(clippy::disallowed_methods, reason = "the writer's own thread sleeps, so that it is woken once per batch")]
-fn gather(first: Request, queue: &Receiver<Request>, time: Duration) -> Vec<Request> {
-    std::thread::sleep(time);
+fn gather(first: Request, queue: &Receiver<Request>) -> Vec<Request> {
+    std::thread::sleep(GATHER);
     let mut bytes = 0;
     let mut requests = vec![first];
     while let Some(last) = requests.last() {
