@@ -6,13 +6,15 @@ use std::hint::black_box;
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_extractor::body::BodyReader;
-use orbweaver_extractor::job::{PAGE_HEADER, PageVerdict, process};
+use orbweaver_extractor::job::{PageVerdict, process};
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{ExtractorConfig, PageInput, charset, document, extract};
-use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{BodyEncoding, DiscoveryKind, Page, UrlContext, encode, topic};
+use orbweaver_messages::{BodyEncoding, Page, encode};
 use orbweaver_url::Url;
 
+#[path = "../tests/integration/fixture.rs"]
+#[allow(dead_code, reason = "the tests need more of it")]
+mod fixture;
 #[path = "page/mod.rs"]
 mod page;
 
@@ -21,22 +23,9 @@ const URL: &str = "https://www.example.com/section/page.html";
 fn page_header(body: &[u8]) -> Page {
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Page {
-        context: UrlContext {
-            depth: 2,
-            sighting: DiscoveryKind::Link,
-            via: Some("https://www.example.com/".into()),
-            ..UrlContext::of_seed("main", URL.into(), "example.com".into())
-        },
-        status: 200,
         content_type: Some("text/html; charset=utf-8".into()),
         headers: vec![header("server", "nginx"), header("last-modified", "Mon, 01 Jan 2024 00:00:00 GMT")],
-        fetched_at_ms: 1_700_000_000_000,
-        written_at_ms: None,
-        encoding: BodyEncoding::Zstd,
-        body_bytes: body.len() as u64,
-        truncated: orbweaver_messages::Truncated::default(),
-        content_hash: "0".repeat(32),
-        attempt: 1,
+        ..fixture::page(URL, body, BodyEncoding::Zstd)
     }
 }
 
@@ -44,7 +33,7 @@ fn parts(criterion: &mut Criterion) {
     let html = page::page();
     let frame = zstd::bulk::compress(html.as_bytes(), 3).unwrap();
     let config = ExtractorConfig::default();
-    let mut bodies = BodyReader::new().unwrap();
+    let mut bodies = BodyReader::default();
     let header = page_header(html.as_bytes());
     let url = Url::parse(URL).unwrap();
     let content_type = header.content_type.as_deref();
@@ -57,14 +46,7 @@ fn parts(criterion: &mut Criterion) {
     };
     let extracted = extract(&input, &config);
     assert_eq!((extracted.links.len(), extracted.sites.len()), (30, 2));
-    let record = PagePass::first(ConsumerRecord {
-        tp: TopicPartition::new(topic::PAGES, 0),
-        offset: 0,
-        timestamp_ms: 0,
-        key: None,
-        value: Some(frame.clone().into()),
-        headers: vec![(PAGE_HEADER.to_owned(), encode(&header))],
-    });
+    let record = PagePass::first(fixture::delivered(0, Some(&header), Some(&frame)).1);
     assert!(matches!(process(&record, (16, 0), &mut bodies, &config), PageVerdict::Extracted(_)));
 
     let mut group = criterion.benchmark_group("extract");

@@ -26,17 +26,13 @@ pub enum BodyError {
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Reader of bodies, one after another, which reuses its decompression state.
+#[derive(Default)]
 pub struct BodyReader {
-    decompressor: Decompressor<'static>,
+    decompressor: Option<Decompressor<'static>>,
     body: Vec<u8>,
 }
 
 impl BodyReader {
-    /// Creates the decompression state.
-    pub fn new() -> Result<Self, BodyError> {
-        Ok(Self { decompressor: Decompressor::new().map_err(BodyError::Zstd)?, body: Vec::new() })
-    }
-
     /// Returns the decoded body, and whether it was cut at `max_bytes`, which also bounds its memory.
     pub fn open<'a>(
         &'a mut self,
@@ -58,7 +54,11 @@ impl BodyReader {
                         }
                         self.body.clear();
                         self.body.reserve(size);
-                        self.decompressor.decompress_to_buffer(value, &mut self.body).map_err(BodyError::Zstd)?;
+                        let decompressor = match &mut self.decompressor {
+                            Some(decompressor) => decompressor,
+                            none => none.insert(Decompressor::new().map_err(BodyError::Zstd)?),
+                        };
+                        decompressor.decompress_to_buffer(value, &mut self.body).map_err(BodyError::Zstd)?;
                         if self.body.len() != size {
                             // The buffer may be larger than the size that the first frame declares.
                             let reason = "more than one frame";
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn open(value: Option<&[u8]>, encoding: BodyEncoding, max: usize) -> Result<(Vec<u8>, bool), String> {
-        let mut bodies = BodyReader::new().unwrap();
+        let mut bodies = BodyReader::default();
         let (body, cut) = bodies.open(value, encoding, max).map_err(|error| error.to_string())?;
         Ok((body.into_owned(), cut))
     }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_body_after_another_has_nothing_of_it_and_a_second_frame_is_refused() {
         let (long, short) = (zstd::bulk::compress(&[7; 5000], 3).unwrap(), zstd::bulk::compress(b"hello", 3).unwrap());
-        let mut bodies = BodyReader::new().unwrap();
+        let mut bodies = BodyReader::default();
         let mut open = |value: &[u8]| match bodies.open(Some(value), BodyEncoding::Zstd, 9999) {
             Ok((body, _)) => Ok(body.into_owned()),
             Err(error) => Err(error.to_string()),

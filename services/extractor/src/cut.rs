@@ -1,7 +1,7 @@
 //! Cutting of documents to the room in their record.
 
 use bytes::Bytes;
-use orbweaver_messages::{Document, encode, encoded_len, json_prefix};
+use orbweaver_messages::{Document, Truncated, encode, encoded_len, json_len, json_prefix};
 
 /// Encodes a document in at most `room` bytes. A larger one is cut first: text and links to half of the room each, or
 /// to the room that the other leaves; the body, if it was requested, to the room that both leave. Cut parts are
@@ -20,15 +20,15 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
 
     // With truncation marks of maximum size.
     document.html = html.as_ref().map(|_| String::new());
-    document.truncated = orbweaver_messages::Truncated::ALL;
+    document.truncated = Truncated::ALL;
     (document.links_total, document.text_bytes) = (Some(u64::MAX), Some(u64::MAX));
     let room = room.saturating_sub(encoded_len(document));
     (document.truncated, document.links_total, document.text_bytes) = marks;
 
     // Each link with a comma.
     let sizes: Vec<usize> = links.iter().map(|link| encoded_len(link) + 1).collect();
-    let (text_room, links_room) = shares(room, orbweaver_messages::json_len(&text), sizes.iter().sum());
-    document.text = beginning(&text, text_room);
+    let (text_room, links_room) = shares(room, json_len(&text), sizes.iter().sum());
+    document.text = json_prefix(&text, text_room).to_owned();
     let mut links_left = links_room;
     let fits = |size: &&usize| links_left.checked_sub(**size).map(|left| links_left = left).is_some();
     let kept = sizes.iter().take_while(fits).count();
@@ -43,8 +43,8 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
         document.links.truncate(kept);
     }
     if let Some(html) = html {
-        let used: usize = orbweaver_messages::json_len(&document.text) + sizes[..kept].iter().sum::<usize>();
-        let kept = beginning(&html, room.saturating_sub(used));
+        let used: usize = json_len(&document.text) + sizes[..kept].iter().sum::<usize>();
+        let kept = json_prefix(&html, room.saturating_sub(used)).to_owned();
         document.truncated.body |= kept.len() < html.len();
         document.html = Some(kept);
     }
@@ -58,46 +58,19 @@ fn shares(room: usize, first: usize, second: usize) -> (usize, usize) {
     (of_first, room - of_first)
 }
 
-fn beginning(text: &str, room: usize) -> String {
-    json_prefix(text, room).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::{DocumentLink, RobotsDirectives, Truncated};
-    use orbweaver_url::Fingerprint;
+    use orbweaver_messages::DocumentLink;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::document::standalone;
+    use crate::{ExtractorConfig, PageInput};
 
     fn document(text: String, links: Vec<DocumentLink>, html: Option<String>) -> Document {
-        Document {
-            url: "http://a.test/".into(),
-            fetched_url: "http://a.test/".into(),
-            redirects: vec![],
-            status: 200,
-            content_type: None,
-            fetched_at: "2026-01-01T00:00:00Z".into(),
-            depth: 1,
-            title: String::new(),
-            text,
-            links,
-            crawl: "c".into(),
-            fingerprint: Fingerprint([1; 16]),
-            site: "a.test".into(),
-            via: None,
-            canonical: None,
-            language: None,
-            description: None,
-            charset: "UTF-8".into(),
-            robots: RobotsDirectives::default(),
-            bytes: 1,
-            truncated: Truncated::default(),
-            links_total: None,
-            text_bytes: None,
-            content_hash: "0".into(),
-            html,
-        }
+        let url = orbweaver_url::parse("http://a.test/").unwrap();
+        let page = PageInput { url: &url, site: None, content_type: None, headers: &[], body: b"" };
+        Document { text, links, html, ..standalone(&page, "c", 0, &ExtractorConfig::default()) }
     }
 
     /// Generates texts that grow in JSON, some six-fold, with characters of one to four bytes.

@@ -29,12 +29,8 @@ pub struct ExtractJob {
     pub now: Millis,
 }
 
-/// Result of a job.
-#[derive(Debug)]
-pub struct ExtractDone {
-    /// One verdict per page, in the order of the job.
-    pub pages: Vec<(Origin, PageVerdict)>,
-}
+/// Result of a job: one verdict per page, in the order of the job.
+pub type ExtractDone = Vec<(Origin, PageVerdict)>;
 
 /// Result of a pass over one page.
 #[derive(Debug)]

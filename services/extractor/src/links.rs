@@ -141,8 +141,9 @@ fn encode_query<'q>(encoding: &'static Encoding, query: &'q str) -> Cow<'q, [u8]
 struct Sites<'a> {
     wide: &'a WideDomains,
     names: Vec<String>,
+    /// Indexes of the sites, by their names and by the hosts that belong to them. A host with the name of a site belongs
+    /// to that site.
     places: HashMap<String, usize>,
-    hosts: HashMap<String, usize>,
     last: (String, usize),
 }
 
@@ -152,8 +153,7 @@ impl<'a> Sites<'a> {
         Self {
             wide,
             names: vec![site.to_owned()],
-            places: HashMap::from([(site.to_owned(), 0)]),
-            hosts: HashMap::from([(host.clone(), 0)]),
+            places: HashMap::from([(site.to_owned(), 0), (host.clone(), 0)]),
             last: (host, 0),
         }
     }
@@ -163,19 +163,15 @@ impl<'a> Sites<'a> {
         if self.last.0 == host {
             return self.last.1;
         }
-        let place = match self.hosts.get(host) {
+        let place = match self.places.get(host) {
             Some(&place) => place,
             None => {
-                let site = self.wide.site_of(url);
-                let place = match self.places.get(site.as_ref()) {
-                    Some(&place) => place,
-                    None => {
-                        self.names.push(site.clone().into_owned());
-                        self.places.insert(site.into_owned(), self.names.len() - 1);
-                        self.names.len() - 1
-                    }
-                };
-                self.hosts.insert(host.to_owned(), place);
+                let site = self.wide.site_of(url).into_owned();
+                let place = *self.places.entry(site).or_insert_with_key(|site| {
+                    self.names.push(site.clone());
+                    self.names.len() - 1
+                });
+                self.places.insert(host.to_owned(), place);
                 place
             }
         };

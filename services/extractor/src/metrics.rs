@@ -1,6 +1,10 @@
 //! Names of the metrics, and their alert conditions.
 
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    Histogram, IntCounter, IntCounterVec, IntGauge, Registry, register_histogram_with_registry as histogram,
+    register_int_counter_vec_with_registry as counters, register_int_counter_with_registry as counter,
+    register_int_gauge_with_registry as gauge,
+};
 
 use crate::charset::CharsetSource;
 
@@ -61,34 +65,22 @@ impl ExtractorMetrics {
         // 16 µs to about a minute.
         let buckets = prometheus::exponential_buckets(16e-6, 4.0, 12)?;
         let metrics = Self {
-            pages: IntCounterVec::new(Opts::new(PAGES, "Pages by result"), &["result"])?,
-            pending: IntGauge::new(PENDING, "Pages received and not yet extracted")?,
-            memory: IntGauge::new(MEMORY, "Bytes of pages being extracted and of results not yet durable")?,
-            seconds: Histogram::with_opts(HistogramOpts::new(SECONDS, "CPU-bound time per page").buckets(buckets))?,
-            body_bytes: IntCounter::new(BODY_BYTES, "Bytes of decoded bodies")?,
-            links: IntCounter::new(LINKS, "Links found, including duplicates")?,
-            nofollow: IntCounter::new(NOFOLLOW, "Links with rel=nofollow")?,
-            discovered: IntCounter::new(DISCOVERED, "URLs written to crawl.discovered")?,
-            unfollowed: IntCounter::new(UNFOLLOWED, "Links beyond sixteen times the body of their page")?,
-            truncated: IntCounter::new(TRUNCATED, "Pages of which a part was cut at a limit")?,
-            charsets: IntCounterVec::new(Opts::new(CHARSETS, "Pages by source of their encoding"), &["source"])?,
-            nofollow_pages: IntCounter::new(NOFOLLOW_PAGES, "Pages that ask robots not to follow their links")?,
+            pages: counters!(PAGES, "Pages by result", &["result"], registry)?,
+            pending: gauge!(PENDING, "Pages received and not yet extracted", registry)?,
+            memory: gauge!(MEMORY, "Bytes of pages being extracted and of results not yet durable", registry)?,
+            seconds: histogram!(SECONDS, "CPU-bound time per page", buckets, registry)?,
+            body_bytes: counter!(BODY_BYTES, "Bytes of decoded bodies", registry)?,
+            links: counter!(LINKS, "Links found, including duplicates", registry)?,
+            nofollow: counter!(NOFOLLOW, "Links with rel=nofollow", registry)?,
+            discovered: counter!(DISCOVERED, "URLs written to crawl.discovered", registry)?,
+            unfollowed: counter!(UNFOLLOWED, "Links beyond sixteen times the body of their page", registry)?,
+            truncated: counter!(TRUNCATED, "Pages of which a part was cut at a limit", registry)?,
+            charsets: counters!(CHARSETS, "Pages by source of their encoding", &["source"], registry)?,
+            nofollow_pages: counter!(NOFOLLOW_PAGES, "Pages that ask robots not to follow their links", registry)?,
         };
         // A sum over results that have not yet occurred should be 0, not absent.
         ["extracted", "rejected"].iter().for_each(|result| drop(metrics.pages.with_label_values(&[result])));
         SOURCES.iter().for_each(|source| drop(metrics.charsets.with_label_values(&[source.as_str()])));
-        registry.register(Box::new(metrics.pages.clone()))?;
-        registry.register(Box::new(metrics.pending.clone()))?;
-        registry.register(Box::new(metrics.memory.clone()))?;
-        registry.register(Box::new(metrics.seconds.clone()))?;
-        registry.register(Box::new(metrics.body_bytes.clone()))?;
-        registry.register(Box::new(metrics.links.clone()))?;
-        registry.register(Box::new(metrics.nofollow.clone()))?;
-        registry.register(Box::new(metrics.discovered.clone()))?;
-        registry.register(Box::new(metrics.unfollowed.clone()))?;
-        registry.register(Box::new(metrics.truncated.clone()))?;
-        registry.register(Box::new(metrics.charsets.clone()))?;
-        registry.register(Box::new(metrics.nofollow_pages.clone()))?;
         Ok(metrics)
     }
 }

@@ -25,9 +25,9 @@ fn charset_parameter(text: &[u8]) -> Option<&'static Encoding> {
     let mut rest = text;
     loop {
         let found = rest.windows(7).position(|word| word.eq_ignore_ascii_case(b"charset"))?;
-        rest = trim_start(&rest[found + 7..]);
+        rest = rest[found + 7..].trim_ascii_start();
         if let Some(value) = rest.strip_prefix(b"=") {
-            rest = trim_start(value);
+            rest = value.trim_ascii_start();
             break;
         }
     }
@@ -36,7 +36,7 @@ fn charset_parameter(text: &[u8]) -> Option<&'static Encoding> {
             let value = &rest[1..];
             &value[..value.iter().position(|byte| byte == quote)?]
         }
-        _ => &rest[..rest.iter().position(|&byte| is_white(byte) || byte == b';').unwrap_or(rest.len())],
+        _ => &rest[..rest.iter().position(|&byte| byte.is_ascii_whitespace() || byte == b';').unwrap_or(rest.len())],
     };
     Encoding::for_label(label)
 }
@@ -55,14 +55,14 @@ impl Scanner<'_> {
                 self.at += 2 + find(&rest[2..], b"-->")? + 3;
             } else if rest.len() > 5
                 && rest[..5].eq_ignore_ascii_case(b"<meta")
-                && (is_white(rest[5]) || rest[5] == b'/')
+                && (rest[5].is_ascii_whitespace() || rest[5] == b'/')
             {
                 self.at += 5;
                 if let Some(encoding) = self.meta()? {
                     return Some(encoding);
                 }
             } else if begins_tag(rest) {
-                self.at += rest.iter().position(|&byte| is_white(byte) || byte == b'>')?;
+                self.at += rest.iter().position(|&byte| byte.is_ascii_whitespace() || byte == b'>')?;
                 while self.attribute()?.is_some() {}
             } else if matches!(rest, [b'<', b'!' | b'/' | b'?', ..]) {
                 self.at += rest.iter().position(|&byte| byte == b'>')? + 1;
@@ -102,7 +102,7 @@ impl Scanner<'_> {
     /// Returns the next attribute of a tag, in lower case; the inner `None` at the end of the tag, the outer at the
     /// end of the bytes.
     fn attribute(&mut self) -> Option<Option<(Vec<u8>, Vec<u8>)>> {
-        while is_white(self.peek()?) || self.peek()? == b'/' {
+        while self.peek()?.is_ascii_whitespace() || self.peek()? == b'/' {
             self.at += 1;
         }
         if self.peek()? == b'>' {
@@ -112,7 +112,7 @@ impl Scanner<'_> {
         loop {
             match self.peek()? {
                 b'=' if !name.is_empty() => break,
-                byte if is_white(byte) => {
+                byte if byte.is_ascii_whitespace() => {
                     self.skip_white()?;
                     if self.peek()? != b'=' {
                         return Some(Some((name, Vec::new())));
@@ -139,7 +139,7 @@ impl Scanner<'_> {
             },
             _ => loop {
                 let byte = self.peek()?;
-                if is_white(byte) || byte == b'>' {
+                if byte.is_ascii_whitespace() || byte == b'>' {
                     return Some(Some((name, value)));
                 }
                 value.push(byte.to_ascii_lowercase());
@@ -149,7 +149,7 @@ impl Scanner<'_> {
     }
 
     fn skip_white(&mut self) -> Option<()> {
-        while is_white(self.peek()?) {
+        while self.peek()?.is_ascii_whitespace() {
             self.at += 1;
         }
         Some(())
@@ -193,14 +193,6 @@ fn begins_tag(rest: &[u8]) -> bool {
 
 fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     bytes.windows(needle.len()).position(|window| window == needle)
-}
-
-fn is_white(byte: u8) -> bool {
-    matches!(byte, b'\t' | b'\n' | 0x0c | b'\r' | b' ')
-}
-
-fn trim_start(bytes: &[u8]) -> &[u8] {
-    &bytes[bytes.iter().position(|&byte| !is_white(byte)).unwrap_or(bytes.len())..]
 }
 
 fn trim_control(bytes: &[u8]) -> &[u8] {

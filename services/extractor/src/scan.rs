@@ -53,9 +53,8 @@ pub(crate) fn scan(html: &str, options: &ExtractorConfig, from: usize) -> Scanne
     let mut scan = Scan::new(options, from);
     // About half of the markup is text; a growing buffer is copied repeatedly.
     scan.text.reserve(html.len() / 2);
-    let emitter = Borrowed(&mut scan);
     // Reading from a string cannot fail: the error has no value.
-    let Ok(()) = Tokenizer::new_with_emitter(html, emitter).finish();
+    let Ok(()) = Tokenizer::new_with_emitter(html, &mut scan).finish();
     scan.finish()
 }
 
@@ -279,8 +278,8 @@ impl<'a> Scan<'a> {
     fn metadata(&mut self, tag: Tag) {
         match tag {
             Tag::Base if self.found.base.is_none() => {
-                self.found.base =
-                    self.attributes.get(Attribute::Href).map(|href| String::from_utf8_lossy(href).into_owned());
+                let href = self.attributes.get(Attribute::Href);
+                self.found.base = href.map(|href| String::from_utf8_lossy(href).into_owned());
             }
             Tag::Link if self.found.canonical.is_none() => {
                 let is_canonical = self
@@ -321,27 +320,20 @@ impl<'a> Scan<'a> {
             && let Some(href) = refresh::target(&content)
         {
             self.has_refresh = true;
-            self.add_refresh(href);
+            if self.takes_link() {
+                self.found.links.push(RawLink { href: href.to_owned(), ..RawLink::default() });
+            }
         }
-    }
-
-    fn add_refresh(&mut self, href: &str) {
-        if !self.takes_link() {
-            return;
-        }
-        self.found.links.push(RawLink { href: href.to_owned(), ..RawLink::default() });
     }
 }
 
-/// Emitter by reference: the tokenizer owns its emitter, but the scan is needed afterwards.
-struct Borrowed<'a, 'o>(&'a mut Scan<'o>);
-
-impl Emitter for Borrowed<'_, '_> {
+/// By reference: the tokenizer owns its emitter, but the scan is needed afterwards.
+impl Emitter for &mut Scan<'_> {
     type Token = Infallible;
 
     fn set_last_start_tag(&mut self, last_start_tag: Option<&[u8]>) {
-        self.0.last_start.clear();
-        self.0.last_start.extend_from_slice(last_start_tag.unwrap_or_default());
+        self.last_start.clear();
+        self.last_start.extend_from_slice(last_start_tag.unwrap_or_default());
     }
 
     fn emit_eof(&mut self) {}
@@ -357,16 +349,15 @@ impl Emitter for Borrowed<'_, '_> {
     }
 
     fn emit_string(&mut self, text: &[u8]) {
-        let scan = &mut *self.0;
-        match scan.sink {
+        match self.sink {
             Sink::Nowhere => {}
-            Sink::Title => scan.title.push(text),
+            Sink::Title => self.title.push(text),
             sink => {
                 if sink == Sink::Text {
-                    scan.text.push(text);
+                    self.text.push(text);
                 }
-                if scan.open_link.is_some() {
-                    scan.link_text.push(text);
+                if self.open_link.is_some() {
+                    self.link_text.push(text);
                 }
             }
         }
@@ -374,63 +365,62 @@ impl Emitter for Borrowed<'_, '_> {
 
     fn init_start_tag(&mut self) {
         self.init_end_tag();
-        self.0.is_end = false;
+        self.is_end = false;
     }
 
     fn init_end_tag(&mut self) {
-        self.0.name.clear();
-        self.0.tag = None;
-        self.0.is_end = true;
-        self.0.self_closing = false;
-        self.0.attributes.clear();
+        self.name.clear();
+        self.tag = None;
+        self.is_end = true;
+        self.self_closing = false;
+        self.attributes.clear();
     }
 
     fn emit_current_tag(&mut self) -> Option<State> {
-        let scan = &mut *self.0;
-        scan.attributes.end();
-        let tag = scan.tag();
-        let state = if scan.is_end {
-            scan.last_start.clear();
-            scan.end(tag);
+        self.attributes.end();
+        let tag = self.tag();
+        let state = if self.is_end {
+            self.last_start.clear();
+            self.end(tag);
             None
         } else {
-            let state = scan.start(tag);
-            std::mem::swap(&mut scan.last_start, &mut scan.name);
+            let state = self.start(tag);
+            std::mem::swap(&mut self.last_start, &mut self.name);
             state
         };
-        scan.sink = scan.choose_sink();
+        self.sink = self.choose_sink();
         state
     }
 
     fn set_self_closing(&mut self) {
-        self.0.self_closing = true;
+        self.self_closing = true;
     }
 
     fn push_tag_name(&mut self, name: &[u8]) {
-        let room = (MAX_TAG_BYTES + 1).saturating_sub(self.0.name.len());
-        self.0.name.extend_from_slice(&name[..name.len().min(room)]);
+        let room = (MAX_TAG_BYTES + 1).saturating_sub(self.name.len());
+        self.name.extend_from_slice(&name[..name.len().min(room)]);
     }
 
     fn init_attribute(&mut self) {
-        if !self.0.is_end && self.0.tag().has_attributes() {
-            self.0.attributes.begin();
+        if !self.is_end && self.tag().has_attributes() {
+            self.attributes.begin();
         }
     }
 
     fn push_attribute_name(&mut self, name: &[u8]) {
-        self.0.attributes.push_name(name);
+        self.attributes.push_name(name);
     }
 
     fn push_attribute_value(&mut self, value: &[u8]) {
-        self.0.attributes.push_value(value);
+        self.attributes.push_value(value);
     }
 
     fn current_is_appropriate_end_tag_token(&mut self) -> bool {
-        self.0.is_end && !self.0.last_start.is_empty() && self.0.last_start == self.0.name
+        self.is_end && !self.last_start.is_empty() && self.last_start == self.name
     }
 
     fn adjusted_current_node_present_but_not_in_html_namespace(&mut self) -> bool {
-        self.0.foreign > 0
+        self.foreign > 0
     }
 
     fn init_comment(&mut self) {}

@@ -137,8 +137,8 @@ impl Stage for ExtractorStage {
         _: Millis,
         actions: &mut Actions<ExtractJob, Write>,
     ) -> Result<(), StageError> {
-        self.pending = self.pending.saturating_sub(done.pages.len());
-        for (origin, verdict) in done.pages {
+        self.pending = self.pending.saturating_sub(done.len());
+        for (origin, verdict) in done {
             match verdict {
                 PageVerdict::Extracted(result) => {
                     self.metrics.pages.with_label_values(&["extracted"]).inc();

@@ -31,22 +31,15 @@ enum Class {
 const CLASSES: [Class; 256] = {
     let mut classes = [Class::Plain; 256];
     let mut byte = 0;
-    while byte < 0x20 {
-        classes[byte] = Class::Control;
+    while byte < classes.len() {
+        classes[byte] = match byte {
+            0x09..=0x0d | 0x20 => Class::Space,
+            0x00..=0x08 | 0x0e..=0x1f | 0x7f => Class::Control,
+            0xc2 | 0xe1..=0xe3 => Class::Lead,
+            _ => Class::Plain,
+        };
         byte += 1;
     }
-    classes[0x7f] = Class::Control;
-    classes[b' ' as usize] = Class::Space;
-    // U+0009 to U+000D.
-    let mut byte = 9;
-    while byte <= 13 {
-        classes[byte] = Class::Space;
-        byte += 1;
-    }
-    classes[0xc2] = Class::Lead;
-    classes[0xe1] = Class::Lead;
-    classes[0xe2] = Class::Lead;
-    classes[0xe3] = Class::Lead;
     classes
 };
 

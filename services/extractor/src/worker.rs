@@ -88,7 +88,7 @@ impl Worker<ExtractJob, ExtractDone> for BlockingWorker {
 thread_local! {
     /// The decompression state is created once per thread, not once per job: jobs are small while few pages are
     /// queued.
-    static BODIES: RefCell<Option<BodyReader>> = const { RefCell::new(None) };
+    static BODIES: RefCell<BodyReader> = RefCell::default();
 }
 
 /// Remaining pages of a job, and the bytes for which the first of them waits.
@@ -104,27 +104,7 @@ struct Extraction {
 
 impl Extraction {
     /// Extracts pages while there is memory for them; `memory` is the reservation of the first.
-    fn run(&self, job: ExtractJob, memory: Option<Reservation>) -> (ExtractDone, Rest) {
-        BODIES.with_borrow_mut(|kept| {
-            let mut bodies = match kept.take().map_or_else(BodyReader::new, Ok) {
-                Ok(bodies) => bodies,
-                Err(error) => {
-                    let reject = |(origin, _)| (origin, PageVerdict::Rejected(error.to_string()));
-                    return (ExtractDone { pages: job.pages.into_iter().map(reject).collect() }, None);
-                }
-            };
-            let done = self.extract(job, memory, &mut bodies);
-            *kept = Some(bodies);
-            done
-        })
-    }
-
-    fn extract(
-        &self,
-        job: ExtractJob,
-        mut memory: Option<Reservation>,
-        bodies: &mut BodyReader,
-    ) -> (ExtractDone, Rest) {
+    fn run(&self, job: ExtractJob, mut memory: Option<Reservation>) -> (ExtractDone, Rest) {
         let ExtractJob { pages, partitions, now } = job;
         let mut done = Vec::with_capacity(pages.len());
         let mut pages = pages.into_iter();
@@ -132,14 +112,15 @@ impl Extraction {
             let needed = self.needed(&page);
             let Some(memory) = memory.take().or_else(|| self.memory.try_reserve(needed)) else {
                 let pages = std::iter::once((origin, page)).chain(pages).collect();
-                return (ExtractDone { pages: done }, Some((ExtractJob { pages, partitions, now }, needed)));
+                return (done, Some((ExtractJob { pages, partitions, now }, needed)));
             };
             let start = Instant::now();
-            let verdict = process(&page, (partitions, now), bodies, &self.config);
+            let extract = |bodies: &mut BodyReader| process(&page, (partitions, now), bodies, &self.config);
+            let verdict = BODIES.with_borrow_mut(extract);
             self.metrics.seconds.observe(start.elapsed().as_secs_f64());
             done.push((origin, holding(verdict, memory)));
         }
-        (ExtractDone { pages: done }, None)
+        (done, None)
     }
 
     /// Returns the memory to reserve for extracting a page, in bytes.

@@ -146,11 +146,10 @@ impl Worker<job::ExtractJob, job::ExtractDone> for Extracting {
             sleep(Duration::from_millis(2)).await;
             gate.runs().await;
             let config = settings.extractor();
-            let Ok(mut bodies) = BodyReader::new() else { return };
+            let mut bodies = BodyReader::default();
             let context = (job.partitions, job.now);
             let extract = |(origin, page)| (origin, job::process(&page, context, &mut bodies, &config));
-            let pages = job.pages.into_iter().map(extract).collect();
-            let _ = results.send(job::ExtractDone { pages });
+            let _ = results.send(job.pages.into_iter().map(extract).collect());
         });
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption fails the test")]
 
 mod charset;
+mod fixture;
 mod hostile;
 mod passes;
 mod stage;

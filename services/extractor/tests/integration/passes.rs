@@ -8,40 +8,26 @@ use bytes::Bytes;
 use orbweaver_extractor::body::BodyReader;
 use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageResult, PageVerdict, process};
 use orbweaver_extractor::pass::PagePass;
-use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage};
+use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorStage};
 use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{Discovered, Document, Page, Pattern, Truncated, decode, encode, topic};
-use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Runner, RunnerConfig, Stage, Step, Worker};
+use orbweaver_messages::{BodyEncoding, Discovered, Document, Pattern, Truncated, decode, topic};
+use orbweaver_stage::{Actions, Origin, Plan, Runner, RunnerConfig, Stage, Step, Worker};
 use orbweaver_store::{MemoryStore, StoreWriter, Write};
-use prometheus::Registry;
 use proptest::prelude::*;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep};
 
-const PARTITIONS: u32 = 64;
-const NOW: i64 = 1_700_000_123_456;
+use crate::fixture::{NOW, PAGES, PARTITIONS, delivered, links, metrics, open, open_stage, page, worker};
+
 /// Maximum length of the URLs of a pass by default, in bytes.
 const PASS_BYTES: usize = 8 << 20;
-const ORIGIN: Origin =
-    Origin { tp: TopicPartition { topic: topic::PAGES, partition: 3 }, offset: 7, assignment_epoch: 1 };
+const ORIGIN: Origin = Origin { tp: PAGES, offset: 7, assignment_epoch: 1 };
 
 /// Makes the record of a page at `http://a.test/`, on the trail of a crawl that detects traps.
 fn record(body: &str) -> ConsumerRecord {
-    let mut page: Page = serde_json::from_str(
-        r#"{"context":{"crawl":"c","fingerprint":"00112233445566778899aabbccddeeff","url":"http://a.test/",
-            "site":"a.test","depth":3,"sighting":"seed"},"status":200,"fetched_at_ms":1700000000123,
-            "encoding":"identity","body_bytes":1,"content_hash":"0","attempt":1}"#,
-    )
-    .unwrap();
+    let mut page = page("http://a.test/", body.as_bytes(), BodyEncoding::Identity);
     page.context.trail = page.context.trail.through(Pattern(7));
-    ConsumerRecord {
-        tp: ORIGIN.tp,
-        offset: ORIGIN.offset,
-        timestamp_ms: NOW,
-        key: None,
-        value: Some(Bytes::copy_from_slice(body.as_bytes())),
-        headers: vec![(PAGE_HEADER.to_owned(), encode(&page))],
-    }
+    delivered(ORIGIN.offset, Some(&page), Some(body.as_bytes())).1
 }
 
 /// Returns settings for a document of three links and passes of five.
@@ -49,21 +35,12 @@ fn few() -> ExtractorConfig {
     ExtractorConfig { max_links: 3, pass_links: 5, max_links_bytes: 100, pass_bytes: 200, ..ExtractorConfig::default() }
 }
 
-fn open_stage(config: ExtractorConfig) -> ExtractorStage {
-    let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
-    stage.open(
-        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
-        NOW,
-    );
-    stage
-}
-
 /// Carries out a job.
 fn run(job: ExtractJob, config: &ExtractorConfig) -> ExtractDone {
-    let mut bodies = BodyReader::new().unwrap();
+    let mut bodies = BodyReader::default();
     let context = (job.partitions, job.now);
-    let pages = job.pages.into_iter().map(|(origin, page)| (origin, process(&page, context, &mut bodies, config)));
-    ExtractDone { pages: pages.collect() }
+    let extract = |(origin, page)| (origin, process(&page, context, &mut bodies, config));
+    job.pages.into_iter().map(extract).collect()
 }
 
 /// Passes a page through the stage until it completes. Returns its plans, each of which is durable before the next
@@ -114,8 +91,7 @@ fn document(plan: &Plan<Write>) -> (Document, &[(String, bool)]) {
 #[test]
 fn links_beyond_those_of_a_document_are_all_discovered_and_it_has_their_number() {
     const LINKS: usize = 250_000;
-    let body: String = (0..LINKS).map(|number| format!("<a href=/{number}></a>")).collect();
-    let plans = plans(&body, &ExtractorConfig::default());
+    let plans = plans(&links(LINKS), &ExtractorConfig::default());
     let discovered: Vec<String> = plans.iter().flat_map(|plan| urls(produced(plan))).collect();
     assert!(discovered.into_iter().eq((0..LINKS).map(|number| format!("http://a.test/{number}"))));
     let sizes = plans.iter().flat_map(produced).filter(|record| record.tp.topic == topic::DISCOVERED);
@@ -153,7 +129,7 @@ fn links_that_outgrow_their_page_are_counted_and_not_followed() {
     let links: String = (0..LINKS).map(|number| format!("<a href={number}></a>")).collect();
     let page = PagePass::first(record(&format!("<base href='/{}/'>{links}", "b".repeat(8000))));
     let config = ExtractorConfig::default();
-    let verdict = process(&page, (PARTITIONS, NOW), &mut BodyReader::new().unwrap(), &config);
+    let verdict = process(&page, (PARTITIONS, NOW), &mut BodyReader::default(), &config);
     let PageVerdict::Extracted(result) = verdict else { panic!("not in one pass") };
     let PageResult { links, records, counts } = *result;
     let document: Document = decode("document", records[0].value.as_ref()).unwrap();
@@ -166,10 +142,9 @@ fn links_that_outgrow_their_page_are_counted_and_not_followed() {
 #[test]
 fn a_page_continues_only_while_its_partition_is_held_and_is_rejected_when_the_log_refuses_a_pass() {
     let config = few();
-    let body: String = (0..9).map(|number| format!("<a href=/{number}></a>")).collect();
     let after_a_pass = || {
         let (mut stage, mut actions) = (open_stage(config.clone()), Actions::default());
-        stage.receive(vec![(ORIGIN, record(&body))], NOW, &mut actions).unwrap();
+        stage.receive(vec![(ORIGIN, record(&links(9)))], NOW, &mut actions).unwrap();
         let done = run(actions.jobs.pop().unwrap(), &config);
         stage.job_done(done, NOW, &mut actions).unwrap();
         let token = actions.plans.pop().unwrap().token.unwrap();
@@ -180,19 +155,15 @@ fn a_page_continues_only_while_its_partition_is_held_and_is_rejected_when_the_lo
     assert_eq!((actions.rejects, actions.jobs.len()), (vec![(ORIGIN, "too large".to_owned())], 0));
 
     let (mut stage, mut actions, token) = after_a_pass();
-    stage.close(3);
-    stage.open(
-        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 2, owner_epoch: 0, commits: [0, 0] },
-        NOW,
-    );
+    stage.close(PAGES.partition);
+    open(&mut stage, 2);
     stage.plan_durable(token, &[], NOW, &mut actions).unwrap();
     assert_eq!((actions.jobs.len(), actions.rejects.len(), stage.due(NOW)), (0, 0, 0));
 }
 
 #[test]
 fn the_links_of_a_page_that_asks_not_to_follow_them_take_no_further_pass() {
-    let links: String = (0..9).map(|number| format!("<a href=/{number}></a>")).collect();
-    let plans = plans(&format!("<meta name=robots content=nofollow>{links}"), &few());
+    let plans = plans(&format!("<meta name=robots content=nofollow>{}", links(9)), &few());
     assert_eq!((plans.len(), urls(produced(&plans[0])).len()), (1, 0));
     assert_eq!(document(&plans[0]).0.links_total, Some(9));
 }
@@ -202,13 +173,12 @@ async fn the_runtime_carries_out_every_pass_in_order_and_commits_the_page_after_
     const LINKS: usize = 23;
     let topics = [topic::PAGES, topic::DISCOVERED, topic::DOCUMENTS, topic::DEAD_LETTERS];
     let log = MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 1, Cleanup::Delete)));
-    let body: String = (0..LINKS).map(|number| format!("<a href=/{number}></a>")).collect();
-    let ConsumerRecord { timestamp_ms, key, value, mut headers, .. } = record(&body);
+    let ConsumerRecord { timestamp_ms, key, value, mut headers, .. } = record(&links(LINKS));
     let tp = TopicPartition::new(topic::PAGES, 0);
     let headers = vec![(PAGE_HEADER, headers.remove(0).1)];
     log.append(vec![Record { tp, key, value, headers, timestamp_ms }]).await.unwrap();
 
-    let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
+    let metrics = metrics();
     let worker = BlockingWorker::new(few(), metrics.clone());
     let stage = ExtractorStage::new(few(), metrics);
     let store = StoreWriter::new(Arc::new(MemoryStore::default()));
@@ -235,20 +205,12 @@ async fn the_runtime_carries_out_every_pass_in_order_and_commits_the_page_after_
 
 #[tokio::test]
 async fn the_records_of_a_pass_hold_memory_until_they_are_dropped() {
-    let registry = Registry::new();
-    let metrics = ExtractorMetrics::register(&registry).unwrap();
-    let worker = BlockingWorker::new(few(), metrics);
-    let in_use = || {
-        let families = registry.gather();
-        let family = families.iter().find(|family| family.name() == "orbweaver_extractor_memory_bytes").unwrap();
-        family.get_metric()[0].get_gauge().get_value() as usize
-    };
-    let body: String = (0..9).map(|number| format!("<a href=/{number}></a>")).collect();
+    let (worker, in_use) = worker(few());
     let (results, mut finished) = unbounded_channel();
-    let pages = vec![(ORIGIN, PagePass::first(record(&body)))];
+    let pages = vec![(ORIGIN, PagePass::first(record(&links(9))))];
     worker.start(ExtractJob { pages, partitions: PARTITIONS, now: NOW }, &results);
     let done = finished.recv().await.unwrap();
-    let [(_, PageVerdict::Discovered(result))] = done.pages.as_slice() else { panic!("{done:?}") };
+    let [(_, PageVerdict::Discovered(result))] = done.as_slice() else { panic!("{done:?}") };
     let bytes: usize = result.records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();
     assert!(bytes > 0 && in_use() == bytes, "{} of {bytes}", in_use());
     drop(done);

@@ -1,60 +1,23 @@
 //! From records to plans: the stage, its jobs and its worker.
 
 use bytes::Bytes;
-use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageVerdict};
+use orbweaver_extractor::job::{ExtractDone, ExtractJob, PageVerdict};
 use orbweaver_extractor::pass::PagePass;
-use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract};
+use orbweaver_extractor::{BlockingWorker, ExtractorConfig, PageInput, extract};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Document, Page, Truncated, UrlContext, decode, encode, topic,
-};
-use orbweaver_stage::{Actions, CpuMeter, Origin, PartitionContext, Stage, Step, Worker};
+use orbweaver_messages::{BodyEncoding, Discovered, DiscoveryKind, Document, Page, Truncated, decode, topic};
+use orbweaver_stage::{Actions, CpuMeter, Origin, Stage, Step, Worker};
 use orbweaver_store::Write;
 use orbweaver_url::{partition_of, slot_of};
-use prometheus::Registry;
 use tokio::sync::mpsc::unbounded_channel;
 
-const PARTITIONS: u32 = 64;
-const NOW: i64 = 1_700_000_123_456;
+use crate::fixture::{NOW, PARTITIONS, delivered, metrics, open_stage, page, worker};
 
-fn page(body: &[u8], encoding: BodyEncoding) -> Page {
-    let url = "http://www.a.test/dir/page?q=1";
-    Page {
-        context: UrlContext {
-            depth: 2,
-            sighting: DiscoveryKind::Link,
-            chain: vec!["http://a.test/old".into()],
-            ..UrlContext::of_seed("main", url.into(), "a.test".into())
-        },
-        status: 200,
-        content_type: Some("text/html".into()),
-        headers: vec![],
-        fetched_at_ms: 1_700_000_000_000,
-        written_at_ms: None,
-        encoding,
-        body_bytes: body.len() as u64,
-        truncated: Truncated::default(),
-        content_hash: "0".repeat(32),
-        attempt: 1,
-    }
-}
-
-fn delivered(offset: u64, header: Option<Bytes>, value: Option<&[u8]>) -> (Origin, ConsumerRecord) {
-    let tp = TopicPartition::new(topic::PAGES, 3);
-    let record = ConsumerRecord {
-        tp,
-        offset,
-        timestamp_ms: NOW,
-        key: None,
-        value: value.map(Bytes::copy_from_slice),
-        headers: header.into_iter().map(|header| (PAGE_HEADER.to_owned(), header)).collect(),
-    };
-    (Origin { tp, offset, assignment_epoch: 1 }, record)
-}
+const URL: &str = "http://www.a.test/dir/page?q=1";
 
 fn fetched(offset: u64, body: &str) -> (Origin, ConsumerRecord) {
     let frame = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
-    delivered(offset, Some(encode(&page(body.as_bytes(), BodyEncoding::Zstd))), Some(&frame))
+    delivered(offset, Some(&page(URL, body.as_bytes(), BodyEncoding::Zstd)), Some(&frame))
 }
 
 fn first((origin, record): (Origin, ConsumerRecord)) -> (Origin, PagePass) {
@@ -65,18 +28,8 @@ fn config() -> ExtractorConfig {
     ExtractorConfig { threads: 2, ..ExtractorConfig::default() }
 }
 
-fn stage(config: ExtractorConfig) -> ExtractorStage {
-    let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
-    stage.open(
-        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
-        NOW,
-    );
-    stage
-}
-
 async fn run(jobs: Vec<ExtractJob>, config: ExtractorConfig) -> Vec<ExtractDone> {
-    let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
-    let worker = BlockingWorker::new(config, metrics);
+    let worker = BlockingWorker::new(config, metrics());
     let (results, mut finished) = unbounded_channel();
     jobs.into_iter().for_each(|job| worker.start(job, &results));
     drop(results);
@@ -89,7 +42,7 @@ async fn run(jobs: Vec<ExtractJob>, config: ExtractorConfig) -> Vec<ExtractDone>
 
 /// Passes a batch through the stage, the worker and the stage again.
 async fn through(batch: Vec<(Origin, ConsumerRecord)>, config: ExtractorConfig) -> Actions<ExtractJob, Write> {
-    let mut stage = stage(config.clone());
+    let mut stage = open_stage(config.clone());
     let (mut received, mut finished) = (Actions::default(), Actions::default());
     let number = batch.len();
     stage.receive(batch, NOW, &mut received).unwrap();
@@ -132,7 +85,7 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
     for (record, site) in records[1..].iter().zip(sites) {
         let found: Discovered = decode("discovered", record.value.as_ref()).unwrap();
         assert_eq!((found.site.as_str(), found.depth, found.sighting), (site, 3, DiscoveryKind::Link));
-        assert_eq!((found.via.as_deref(), found.found_at_ms), (Some("http://www.a.test/dir/page?q=1"), NOW));
+        assert_eq!((found.via.as_deref(), found.found_at_ms), (Some(URL), NOW));
         assert_eq!(record.key.as_deref(), Some(site.as_bytes()));
         assert_eq!(record.tp, TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(site), PARTITIONS)));
     }
@@ -141,18 +94,20 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
 
 #[tokio::test]
 async fn every_page_is_completed_or_rejected_exactly_once() {
-    let good = page(b"<p>x", BodyEncoding::Identity);
+    let good = page(URL, b"<p>x", BodyEncoding::Identity);
     let mut url = good.clone();
     url.context.url = "ftp://a.test/".into();
     let zstd = Page { encoding: BodyEncoding::Zstd, ..good.clone() };
+    let mut malformed = delivered(2, Some(&good), Some(b"<p>x"));
+    malformed.1.headers[0].1 = Bytes::from_static(b"{\"context\":1}");
     let batch = vec![
-        delivered(0, Some(encode(&good)), Some(b"<p>x")),
+        delivered(0, Some(&good), Some(b"<p>x")),
         delivered(1, None, Some(b"<p>x")),
-        delivered(2, Some(Bytes::from_static(b"{\"context\":1}")), Some(b"<p>x")),
-        delivered(3, Some(encode(&zstd)), Some(b"no frame")),
-        delivered(4, Some(encode(&good)), None),
-        delivered(5, Some(encode(&url)), Some(b"<p>x")),
-        delivered(6, Some(encode(&good)), Some(b"")),
+        malformed,
+        delivered(3, Some(&zstd), Some(b"no frame")),
+        delivered(4, Some(&good), None),
+        delivered(5, Some(&url), Some(b"<p>x")),
+        delivered(6, Some(&good), Some(b"")),
     ];
     let actions = through(batch, config()).await;
     let mut completed: Vec<_> = actions.plans.iter().flat_map(|plan| &plan.completes).map(|o| o.offset).collect();
@@ -207,12 +162,12 @@ async fn the_cpu_time_of_jobs_is_measured_on_the_threads_on_which_they_run() {
     let meter = || CpuMeter::new(prometheus::Counter::new("cpu_seconds_total", "CPU").unwrap());
     let body = "<p>text <a href=/x>link</a>".repeat(20_000);
     let mut actions = Actions::default();
-    stage(config()).receive(vec![fetched(0, &body)], NOW, &mut actions).unwrap();
+    open_stage(config()).receive(vec![fetched(0, &body)], NOW, &mut actions).unwrap();
     let job = actions.jobs.pop().unwrap();
     // Cost of the same page on this thread; everything except the extraction itself costs a thousandth of it.
     let alone = meter();
     let input = PageInput {
-        url: &orbweaver_url::parse("http://www.a.test/dir/page?q=1").unwrap(),
+        url: &orbweaver_url::parse(URL).unwrap(),
         site: None,
         content_type: Some("text/html"),
         headers: &[],
@@ -221,8 +176,7 @@ async fn the_cpu_time_of_jobs_is_measured_on_the_threads_on_which_they_run() {
     alone.measure(|| extract(&input, &ExtractorConfig::default()));
 
     let metered = meter();
-    let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
-    let worker = BlockingWorker::new(config(), metrics).with_meter(metered.clone());
+    let worker = BlockingWorker::new(config(), metrics()).with_meter(metered.clone());
     let (results, mut finished) = unbounded_channel();
     worker.start(job, &results);
     finished.recv().await.unwrap();
@@ -234,10 +188,10 @@ fn a_batch_is_shared_by_all_threads_and_large_pages_are_jobs_of_their_own() {
     let jobs = |config: ExtractorConfig, bodies: &[usize]| {
         let batch = bodies.iter().enumerate().map(|(offset, size)| {
             let body = vec![b'x'; *size];
-            delivered(offset as u64, Some(encode(&page(&body, BodyEncoding::Identity))), Some(&body))
+            delivered(offset as u64, Some(&page(URL, &body, BodyEncoding::Identity)), Some(&body))
         });
         let mut actions = Actions::default();
-        stage(config).receive(batch.collect(), NOW, &mut actions).unwrap();
+        open_stage(config).receive(batch.collect(), NOW, &mut actions).unwrap();
         let offsets: Vec<u64> =
             actions.jobs.iter().flat_map(|job| &job.pages).map(|(origin, _)| origin.offset).collect();
         assert_eq!(offsets, (0..bodies.len() as u64).collect::<Vec<_>>());
@@ -253,10 +207,7 @@ fn a_batch_is_shared_by_all_threads_and_large_pages_are_jobs_of_their_own() {
 #[tokio::test]
 async fn pages_wait_while_results_that_are_not_durable_hold_the_memory_and_all_are_extracted() {
     const MEMORY: usize = 3 << 20;
-    let registry = Registry::new();
-    let metrics = ExtractorMetrics::register(&registry).unwrap();
-    let config = ExtractorConfig { memory: MEMORY, ..config() };
-    let worker = BlockingWorker::new(config, metrics);
+    let (worker, in_use) = worker(ExtractorConfig { memory: MEMORY, ..config() });
     let body: String = (0..2000).map(|number| format!("<a href=/{number}>a link</a>")).collect();
     let (results, mut finished) = unbounded_channel();
     for job in 0..4 {
@@ -266,14 +217,14 @@ async fn pages_wait_while_results_that_are_not_durable_hold_the_memory_and_all_a
     drop(results);
     let mut offsets = vec![];
     while let Some(done) = finished.recv().await {
-        assert!(done.pages.len() < 10, "ten such pages do not fit");
-        offsets.extend(done.pages.iter().map(|(origin, _)| origin.offset));
-        let bytes: usize = done.pages.iter().map(|(_, verdict)| record_bytes(verdict)).sum();
-        let counted = in_use(&registry);
+        assert!(done.len() < 10, "ten such pages do not fit");
+        offsets.extend(done.iter().map(|(origin, _)| origin.offset));
+        let bytes: usize = done.iter().map(|(_, verdict)| record_bytes(verdict)).sum();
+        let counted = in_use();
         assert!((bytes..=MEMORY).contains(&counted), "{bytes} bytes count as {counted}");
     }
     offsets.sort_unstable();
-    assert_eq!((offsets, in_use(&registry)), ((0..40).collect(), 0));
+    assert_eq!((offsets, in_use()), ((0..40).collect(), 0));
 }
 
 #[tokio::test]
@@ -282,11 +233,8 @@ async fn short_links_on_a_long_base_never_hold_more_than_the_memory_and_one_page
     /// Three times the URLs of all links: in the links, the document and the discovered URLs.
     const PAGE: usize = 26_000_000;
     const PAGES: usize = 60;
-    let registry = Registry::new();
-    let metrics = ExtractorMetrics::register(&registry).unwrap();
-    let config = ExtractorConfig { memory: MEMORY, ..config() };
-    let threads = config.threads;
-    let worker = BlockingWorker::new(config, metrics);
+    let threads = config().threads;
+    let (worker, in_use) = worker(ExtractorConfig { memory: MEMORY, ..config() });
     let links: String = (0..1035).map(|number| format!("<a href={number}>")).collect();
     let body = format!("<base href='/{}/'>{links}", "b".repeat(8100));
     let (results, mut finished) = unbounded_channel();
@@ -298,10 +246,10 @@ async fn short_links_on_a_long_base_never_hold_more_than_the_memory_and_one_page
     let (mut offsets, mut kept, mut waiting, mut most) = (vec![], vec![], 0_usize, 0_usize);
     while let Some(done) = finished.recv().await {
         // Without memory for its page, a job returns no result at first, and its thread waits.
-        waiting += usize::from(done.pages.is_empty());
-        offsets.extend(done.pages.iter().map(|(origin, _)| origin.offset));
+        waiting += usize::from(done.is_empty());
+        offsets.extend(done.iter().map(|(origin, _)| origin.offset));
         kept.push(done);
-        most = most.max(in_use(&registry));
+        most = most.max(in_use());
         assert!(most <= MEMORY + threads * PAGE, "{most} bytes are held");
         // The results become durable when every thread waits, or every page that is left.
         if waiting >= threads.min(PAGES - offsets.len()) {
@@ -310,14 +258,8 @@ async fn short_links_on_a_long_base_never_hold_more_than_the_memory_and_one_page
         }
     }
     offsets.sort_unstable();
-    assert_eq!((offsets, in_use(&registry)), ((0..PAGES as u64).collect(), 0));
+    assert_eq!((offsets, in_use()), ((0..PAGES as u64).collect(), 0));
     assert!(most > MEMORY + PAGE / 2, "{most} bytes are too few for this test");
-}
-
-fn in_use(registry: &Registry) -> usize {
-    let families = registry.gather();
-    let family = families.iter().find(|family| family.name() == "orbweaver_extractor_memory_bytes").unwrap();
-    family.get_metric()[0].get_gauge().get_value() as usize
 }
 
 fn record_bytes(verdict: &PageVerdict) -> usize {

@@ -11,7 +11,7 @@ use url::Url;
 /// Lines that are expected to fail, with the reasons.
 type Expected<'a> = &'a [(usize, &'a str)];
 
-fn rows(file: &str) -> Vec<Value> {
+pub(crate) fn rows(file: &str) -> Vec<Value> {
     let path = Path::new("tests/vectors").join(file);
     let text = std::fs::read_to_string(&path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -19,7 +19,7 @@ fn rows(file: &str) -> Vec<Value> {
 
 /// Checks every row, and that exactly the listed ones fail. `check` returns `None` for rows that do not concern
 /// extraction.
-fn check_all(file: &str, expected: Expected<'_>, check: impl Fn(&Value) -> Option<Result<(), String>>) {
+pub(crate) fn check_all(file: &str, expected: Expected<'_>, check: impl Fn(&Value) -> Option<Result<(), String>>) {
     let (mut failures, mut checked) = (Vec::new(), 0);
     for (index, row) in rows(file).iter().enumerate() {
         let Some(result) = check(row) else { continue };
@@ -35,11 +35,16 @@ fn check_all(file: &str, expected: Expected<'_>, check: impl Fn(&Value) -> Optio
     assert!(failures.is_empty(), "{} of {checked}:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn body(row: &Value) -> Vec<u8> {
-    match row["html_b64"].as_str() {
+/// Returns a field as bytes; one that is not UTF-8 is in Base64.
+pub(crate) fn bytes(row: &Value, name: &str) -> Vec<u8> {
+    match row[format!("{name}_b64")].as_str() {
         Some(text) => base64::engine::general_purpose::STANDARD.decode(text).unwrap(),
-        None => row["html"].as_str().unwrap().as_bytes().to_vec(),
+        None => row[name].as_str().unwrap_or_default().as_bytes().to_vec(),
     }
+}
+
+fn body(row: &Value) -> Vec<u8> {
+    bytes(row, "html")
 }
 
 fn read(url: &str, body: &[u8], content_type: Option<&str>) -> Extracted {
@@ -59,8 +64,9 @@ fn written(url: &str) -> String {
     url.into()
 }
 
-fn expected_links(row: &Value) -> Vec<String> {
-    row["expected_links"].as_array().unwrap().iter().map(|link| written(link["url"].as_str().unwrap())).collect()
+/// Returns the expected links and their URLs.
+fn expected_links(row: &Value) -> impl Iterator<Item = (&Value, String)> {
+    row["expected_links"].as_array().unwrap().iter().map(|link| (link, written(link["url"].as_str().unwrap())))
 }
 
 fn distinct(urls: impl IntoIterator<Item = String>) -> Vec<String> {
@@ -73,7 +79,7 @@ fn distinct(urls: impl IntoIterator<Item = String>) -> Vec<String> {
 /// Checks the links of a row. Rows with `exact` name all links of the page, others some of them.
 fn check_links(row: &Value) -> Result<(), String> {
     let page = read(row["base_url"].as_str().unwrap(), &body(row), None);
-    let expected = distinct(expected_links(row));
+    let expected = distinct(expected_links(row).map(|(_, url)| url));
     let followed = page.followed("", false);
     let found = distinct(followed.iter().flat_map(|(_, urls)| urls).map(|url| (*url).to_owned()));
     if row["exact"] == false {
@@ -111,12 +117,8 @@ fn nutch_finds_the_same_links_and_texts() {
         let page = read(row["base_url"].as_str().unwrap(), &body(row), None);
         let found: Vec<_> =
             page.links.iter().filter(|link| !link.nofollow).map(|link| (link.url.clone(), link.text.clone())).collect();
-        let expected: Vec<_> = row["expected_links"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|link| (written(link["url"].as_str().unwrap()), link["text"].as_str().unwrap_or_default().to_owned()))
-            .collect();
+        let text = |link: &Value| link["text"].as_str().unwrap_or_default().to_owned();
+        let expected = expected_links(row).map(|(link, url)| (url, text(link))).collect();
         Some(same(&found, &expected))
     });
 }
@@ -140,15 +142,9 @@ fn scrapy_finds_the_same_links_texts_and_nofollow() {
         let page = read(row["base_url"].as_str().unwrap(), &body(row), Some(&content_type));
         let found: Vec<_> =
             page.links.iter().map(|link| (link.url.clone(), link.text.clone(), link.nofollow)).collect();
-        let expected: Vec<_> = row["expected_links"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|link| {
-                let text = link["text"].as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
-                (written(link["url"].as_str().unwrap()), text, link["nofollow"].as_bool().unwrap())
-            })
-            .collect();
+        let text = |link: &Value| link["text"].as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected =
+            expected_links(row).map(|(link, url)| (url, text(link), link["nofollow"].as_bool().unwrap())).collect();
         Some(same(&found, &expected))
     });
 }
