@@ -21,9 +21,7 @@ use std::{
 
 use bytes::Bytes;
 use fjall::{Database, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
-use orbweaver_log::{
-    Cleanup, EmbeddedLog, Event, Log, Options, Record, SyncPolicy, TopicPartition, TopicSpec, embedded,
-};
+use orbweaver_log::{Cleanup, Consumer, EmbeddedLog, Event, Log, Options, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::Topic;
 
 const PARTITIONS: u32 = 16;
@@ -44,27 +42,12 @@ fn main() {
     {
         measure(engine, load);
     } else if arguments.iter().any(|argument| argument == "--bench") {
-        println!(
-            "{:14} {:12} {:>9} {:>7} {:>7} {:>7} {:>8} {:>9} {:>7} {:>8} {:>7}",
-            "engine",
-            "load",
-            "appends/s",
-            "us CPU",
-            "p50 us",
-            "p99 us",
-            "max us",
-            "scanned/s",
-            "us CPU",
-            "written",
-            "RSS MB"
-        );
+        println!("engine load         appends/s  us CPU  p50 us  p99 us   max us scanned/s  us CPU  written  RSS MB");
         for (load, ..) in LOADS {
-            for engine in ["log every 1 s", "log never", "fjall"] {
+            for engine in ["log", "fjall"] {
                 run(engine, load);
             }
         }
-        run("log each", "300 B x 50");
-        run("log each", "12 KB x 50");
         run("wake", "300 B x 1");
     }
 }
@@ -81,20 +64,12 @@ fn measure(engine: &str, load: &str) {
     if engine == "wake" {
         return runtime.block_on(wake(dir.path()));
     }
-    let (name, bytes, records, mut batches) = LOADS.into_iter().find(|(name, ..)| *name == load).unwrap();
-    let sync = match engine {
-        "log each" => {
-            batches = 300;
-            SyncPolicy::EachAppend
-        }
-        "log never" => SyncPolicy::Never,
-        _ => SyncPolicy::Every(Duration::from_secs(1)),
-    };
+    let (name, bytes, records, batches) = LOADS.into_iter().find(|(name, ..)| *name == load).unwrap();
     let batch = batch(bytes, records);
     let figures = if engine == "fjall" {
         fjall(dir.path(), &batch, batches)
     } else {
-        runtime.block_on(log(dir.path(), sync, &batch, batches))
+        runtime.block_on(log(dir.path(), &batch, batches))
     };
     figures.print(engine, name, (records * batches) as f64, bytes);
 }
@@ -129,9 +104,23 @@ fn turned(batch: &[Record], turn: usize) -> Vec<Record> {
     batch
 }
 
-async fn log(dir: &Path, sync: SyncPolicy, batch: &[Record], batches: usize) -> Figures {
-    let specs = [TopicSpec::new(TOPIC, PARTITIONS, Cleanup::Delete)];
-    let log = EmbeddedLog::open(dir, Options { sync, ..Options::default() }, &specs).unwrap();
+/// Opens a log in `dir`.
+fn open(dir: &Path) -> EmbeddedLog {
+    EmbeddedLog::open(dir, Options::default(), &[TopicSpec::new(TOPIC, PARTITIONS, Cleanup::Delete)]).unwrap()
+}
+
+/// Returns a consumer of all partitions, from their start on.
+async fn consumer(log: &EmbeddedLog) -> Box<dyn Consumer> {
+    let mut consumer = log.consumer("bench", &[TOPIC]).unwrap();
+    let Some(Event::Assigned(tps)) = consumer.poll(Duration::ZERO).await.unwrap() else { unreachable!() };
+    for tp in tps {
+        consumer.start(tp, 0).unwrap();
+    }
+    consumer
+}
+
+async fn log(dir: &Path, batch: &[Record], batches: usize) -> Figures {
+    let log = open(dir);
     let mut figures = Figures::default();
     let mut clock = Clock::start();
     for turn in 0..batches {
@@ -141,11 +130,7 @@ async fn log(dir: &Path, sync: SyncPolicy, batch: &[Record], batches: usize) -> 
         figures.calls.push(begin.elapsed());
     }
     figures.appended = clock.lap();
-    let mut consumer = log.consumer("bench", &[TOPIC]).unwrap();
-    let Some(Event::Assigned(tps)) = consumer.poll(Duration::ZERO).await.unwrap() else { unreachable!() };
-    for tp in tps {
-        consumer.start(tp, 0).unwrap();
-    }
+    let mut consumer = consumer(&log).await;
     clock.lap();
     let mut left = batch.len() * batches;
     while left > 0 {
@@ -218,13 +203,8 @@ fn fjall(dir: &Path, batch: &[Record], batches: usize) -> Figures {
 
 /// From an append to the task that waits for it, idle before.
 async fn wake(dir: &Path) {
-    let specs = [TopicSpec::new(TOPIC, PARTITIONS, Cleanup::Delete)];
-    let log = Arc::new(EmbeddedLog::open(dir, embedded::Options::default(), &specs).unwrap());
-    let mut consumer = log.consumer("bench", &[TOPIC]).unwrap();
-    let Some(Event::Assigned(tps)) = consumer.poll(Duration::ZERO).await.unwrap() else { unreachable!() };
-    for tp in tps {
-        consumer.start(tp, 0).unwrap();
-    }
+    let log = open(dir);
+    let mut consumer = consumer(&log).await;
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(Event::Records(_)) = consumer.poll(Duration::from_secs(10)).await.unwrap() {
@@ -259,7 +239,7 @@ impl Figures {
         let rate = |(wall, _): (Duration, Duration)| records / wall.as_secs_f64();
         let cpu = |(_, cpu): (Duration, Duration)| cpu.as_secs_f64() * 1e6 / records;
         println!(
-            "{engine:14} {load:12} {:>9.0} {:>7.2} {:>7} {:>7} {:>8} {:>9.0} {:>7.2} {:>7.2}x {:>7.0}",
+            "{engine:6} {load:12} {:>9.0} {:>7.2} {:>7} {:>7} {:>8} {:>9.0} {:>7.2} {:>7.2}x {:>7.0}",
             rate(self.appended),
             cpu(self.appended),
             at(500),

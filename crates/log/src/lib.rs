@@ -15,7 +15,7 @@ mod refused;
 mod spec;
 mod traits;
 
-pub use embedded::{EmbeddedLog, Options, SyncPolicy};
+pub use embedded::{EmbeddedLog, Options};
 pub use error::LogError;
 pub use limit::{DEAD_LETTER_ROOM, RECORD_LIMIT, RECORD_LIMITS};
 pub use memory::MemoryLog;

@@ -2,18 +2,26 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_messages::{Millis, Topic};
 
 use crate::{Commit, ConsumerRecord, LogError, Offset, Partition, Record, TopicPartition};
 
 /// Readable range of a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// First readable offset.
     pub start: Offset,
     /// Next offset to assign.
     pub end: Offset,
+}
+
+impl Bounds {
+    /// Fails unless `offset` is readable or the log end.
+    pub(crate) fn check(self, tp: TopicPartition, offset: Offset) -> Result<(), LogError> {
+        let Self { start, end } = self;
+        if (start..=end).contains(&offset) { Ok(()) } else { Err(LogError::OutOfRange { tp, offset, start, end }) }
+    }
 }
 
 /// A log of partitioned topics. Cheap to share; all methods may be called concurrently.
@@ -104,8 +112,11 @@ pub trait Consumer: Send {
     /// Releases revoked partitions, in response to [`Event::Revoked`].
     fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
-    /// Leaves the group. Does not commit.
-    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>>;
+    /// Leaves the group, as dropping the consumer does. Does not commit. The future resolves when it has left.
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
+        drop(self);
+        ready(Ok(())).boxed()
+    }
 }
 
 /// A reader of one partition, outside of any group.

@@ -21,6 +21,10 @@ fn record(partition: u32, key: &'static str, value: Option<&'static str>) -> Rec
     Record { tp: tp(partition), key: Some(bytes(key)), value: value.map(bytes), headers: vec![], timestamp_ms: 1 }
 }
 
+fn commit(offset: u64) -> Vec<(TopicPartition, Commit)> {
+    vec![(tp(0), Commit { offset, metadata: String::new() })]
+}
+
 fn scripted() -> MemoryLog {
     MemoryLog::scripted(&[TopicSpec::new(PAGES, 2, Cleanup::Delete)])
 }
@@ -41,7 +45,9 @@ async fn a_partition_moves_from_one_member_to_another() {
     assert!(first.poll(Duration::ZERO).await.unwrap().is_none(), "nothing before the script allows it");
 
     log.assign("group", 0, &[tp(0), tp(1)]).unwrap();
+    assert!(!log.has_received("group", 0));
     assert!(matches!(first.poll(WAIT).await.unwrap(), Some(Event::Assigned(tps)) if tps.len() == 2));
+    assert!(log.has_received("group", 0));
     first.start(tp(0), 0).unwrap();
     assert!(matches!(first.poll(WAIT).await.unwrap(), Some(Event::Records(batch)) if batch.len() == 2));
 
@@ -49,11 +55,10 @@ async fn a_partition_moves_from_one_member_to_another() {
     log.revoke("group", 0, &[tp(0)]).unwrap();
     assert!(matches!(first.poll(WAIT).await.unwrap(), Some(Event::Revoked(tps)) if tps == [tp(0)]));
     assert!(first.poll(Duration::ZERO).await.unwrap().is_none(), "a revoked partition delivers nothing");
-    first.commit(vec![(tp(0), Commit { offset: 2, metadata: String::new() })]).await.unwrap();
+    first.commit(commit(2)).await.unwrap();
     first.release(&[tp(0)]).unwrap();
     assert_eq!(log.held("group", 0), [tp(1)]);
-    let late = first.commit(vec![(tp(0), Commit { offset: 3, metadata: String::new() })]).await;
-    assert!(matches!(late, Err(LogError::NotAssigned(_))));
+    assert!(matches!(first.commit(commit(3)).await, Err(LogError::NotAssigned(_))));
 
     log.assign("group", 1, &[tp(0)]).unwrap();
     assert!(matches!(second.poll(WAIT).await.unwrap(), Some(Event::Assigned(_))));
@@ -62,19 +67,24 @@ async fn a_partition_moves_from_one_member_to_another() {
 }
 
 #[tokio::test]
-async fn a_frozen_member_may_not_commit_what_another_one_has() {
-    let log = scripted();
-    let mut frozen = log.consumer("group", &[PAGES]).unwrap();
-    let mut owner = log.consumer("group", &[PAGES]).unwrap();
-    log.assign("group", 0, &[tp(0)]).unwrap();
-    assert!(matches!(frozen.poll(WAIT).await.unwrap(), Some(Event::Assigned(_))));
-    log.assign("group", 1, &[tp(0)]).unwrap();
-    let commit = || vec![(tp(0), Commit { offset: 0, metadata: String::new() })];
-    assert!(matches!(frozen.commit(commit()).await, Err(LogError::NotAssigned(_))));
-    owner.commit(commit()).await.unwrap();
-    log.lose("group", 0, &[tp(0)]).unwrap();
-    assert!(matches!(frozen.poll(WAIT).await.unwrap(), Some(Event::Lost(_))));
-    assert!(matches!(frozen.start(tp(0), 0), Err(LogError::NotAssigned(_))));
+async fn a_member_that_is_expelled_or_whose_partition_another_one_has_is_not_told_and_may_not_commit() {
+    for by_another in [false, true] {
+        let log = scripted();
+        let mut fenced = log.consumer("group", &[PAGES]).unwrap();
+        let mut other = log.consumer("group", &[PAGES]).unwrap();
+        log.assign("group", 0, &[tp(0)]).unwrap();
+        assert!(matches!(fenced.poll(WAIT).await.unwrap(), Some(Event::Assigned(_))));
+        fenced.start(tp(0), 0).unwrap();
+        if by_another { log.assign("group", 1, &[tp(0)]) } else { log.expel("group", 0) }.unwrap();
+        assert_eq!(log.held("group", 0), []);
+        assert!(matches!(fenced.commit(commit(0)).await, Err(LogError::NotAssigned(_))));
+        assert_eq!(other.commit(commit(0)).await.is_ok(), by_another);
+        log.append(vec![record(0, "a", Some("1"))]).await.unwrap();
+        assert!(matches!(fenced.poll(WAIT).await.unwrap(), Some(Event::Records(_))), "reading is not fenced");
+        log.lose("group", 0, &[tp(0)]).unwrap();
+        assert!(matches!(fenced.poll(WAIT).await.unwrap(), Some(Event::Lost(_))));
+        assert!(matches!(fenced.start(tp(0), 0), Err(LogError::NotAssigned(_))));
+    }
 }
 
 #[tokio::test]
@@ -91,10 +101,9 @@ async fn scripted_failures_come_when_they_should_and_once() {
     let mut consumer = log.consumer("group", &[PAGES]).unwrap();
     log.assign("group", 0, &[tp(0)]).unwrap();
     log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::Fatal("away".into()) });
-    let commit = || vec![(tp(0), Commit { offset: 1, metadata: String::new() })];
-    assert!(consumer.commit(commit()).await.is_err());
+    assert!(consumer.commit(commit(1)).await.is_err());
     assert_eq!(log.committed("group", &[tp(0)]).await.unwrap(), [None]);
-    consumer.commit(commit()).await.unwrap();
+    consumer.commit(commit(1)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,40 +118,16 @@ async fn a_held_acknowledgement_comes_when_it_is_released() {
 }
 
 #[tokio::test]
-async fn a_compaction_leaves_gaps_that_reading_skips() {
+async fn a_compaction_leaves_what_is_young_and_gaps_that_reading_skips() {
     let log = MemoryLog::new(&[TopicSpec::new(PAGES, 2, Cleanup::Compact)]);
-    let batch = [("a", Some("1")), ("b", Some("1")), ("a", Some("2")), ("b", None)];
-    log.append(batch.map(|(key, value)| record(0, key, value)).to_vec()).await.unwrap();
-    log.compact(tp(0)).unwrap();
-    let mut reader = log.reader(tp(0), 0).await.unwrap();
-    let left = reader.read(WAIT).await.unwrap();
-    assert_eq!(left.iter().map(|record| record.offset).collect::<Vec<_>>(), [2]);
-    assert_eq!(reader.position(), 4, "what vanished behind the last record is skipped too");
-}
-
-#[tokio::test]
-async fn an_expelled_member_is_not_told_and_may_not_commit() {
-    let log = scripted();
-    let mut member = log.consumer("group", &[PAGES]).unwrap();
-    log.assign("group", 0, &[tp(0)]).unwrap();
-    assert!(!log.has_received("group", 0));
-    assert!(matches!(member.poll(WAIT).await.unwrap(), Some(Event::Assigned(_))));
-    assert!(log.has_received("group", 0));
-    member.start(tp(0), 0).unwrap();
-    log.expel("group", 0).unwrap();
-    assert_eq!(log.held("group", 0), []);
-    log.append(vec![record(0, "a", Some("1"))]).await.unwrap();
-    assert!(matches!(member.poll(WAIT).await.unwrap(), Some(Event::Records(_))), "reading is not fenced");
-    let late = member.commit(vec![(tp(0), Commit { offset: 1, metadata: String::new() })]).await;
-    assert!(matches!(late, Err(LogError::NotAssigned(_))));
-}
-
-#[tokio::test]
-async fn a_compaction_leaves_what_is_young() {
-    let log = MemoryLog::new(&[TopicSpec::new(PAGES, 2, Cleanup::Compact)]);
-    let batch = [("a", Some("1")), ("a", Some("2")), ("b", None), ("c", None), ("a", Some("3")), ("a", Some("4"))];
+    let (one, two) = (Some("1"), Some("2"));
+    let batch = [("a", one), ("a", two), ("b", None), ("c", None), ("a", one), ("a", two), ("b", None)];
     log.append(batch.map(|(key, value)| record(0, key, value)).to_vec()).await.unwrap();
     log.compact_below(tp(0), 4, 3).unwrap();
     let left: Vec<_> = log.records(tp(0)).iter().map(|record| record.offset).collect();
-    assert_eq!(left, [1, 3, 4, 5], "the last below 4, the tombstone from 3 on, and all from 4 on");
+    assert_eq!(left, [1, 3, 4, 5, 6], "the last below 4, the tombstone from 3 on, and all from 4 on");
+    log.compact(tp(0)).unwrap();
+    let mut reader = log.reader(tp(0), 0).await.unwrap();
+    assert_eq!(reader.read(WAIT).await.unwrap().iter().map(|record| record.offset).collect::<Vec<_>>(), [5]);
+    assert_eq!(reader.position(), 7, "what vanished behind the last record is skipped too");
 }

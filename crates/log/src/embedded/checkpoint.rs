@@ -3,6 +3,7 @@
 //! Two files are written alternately, in place: one of them is valid at any moment, and the next needs no extra space.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs::OpenOptions,
     os::unix::fs::FileExt,
@@ -13,7 +14,6 @@ use std::{
 use orbweaver_messages::Millis;
 
 use super::{
-    SyncPolicy,
     disk::Disk,
     files::{at, sync_dir},
 };
@@ -22,10 +22,8 @@ use crate::{LogError, Offset, Partition};
 const TITLE: &str = "orbweaver log checkpoint 1";
 
 /// Durable state of a partition.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) topic: String,
-    pub(super) partition: Partition,
     /// First readable offset.
     pub(super) start: Offset,
     /// Base of the last segment, and its durable length in bytes.
@@ -46,11 +44,10 @@ pub(super) struct Checkpoint {
     pub(super) sequence: u64,
     /// Boot ID of the system that wrote it; empty if the system provides none.
     pub(super) boot: String,
-    /// Name of the sync policy.
-    pub(super) sync: String,
     /// Generation of the commit file, and its durable length in bytes.
     pub(super) commits: (u64, u64),
-    pub(super) entries: Vec<Entry>,
+    /// By topic and partition, including those of topics that are not configured now.
+    pub(super) entries: BTreeMap<(String, Partition), Entry>,
 }
 
 impl Checkpoint {
@@ -87,18 +84,21 @@ impl Checkpoint {
             match words.next()? {
                 "sequence" => checkpoint.sequence = word(&mut words)?,
                 "boot" => checkpoint.boot = words.next().unwrap_or_default().to_owned(),
-                "sync" => checkpoint.sync = word(&mut words)?,
+                // Always `every`.
+                "sync" => {}
                 "commits" => checkpoint.commits = (word(&mut words)?, word(&mut words)?),
-                "place" => checkpoint.entries.push(Entry {
-                    topic: word(&mut words)?,
-                    partition: word(&mut words)?,
-                    start: word(&mut words)?,
-                    base: word(&mut words)?,
-                    len: word(&mut words)?,
-                    end: word(&mut words)?,
-                    max_ms: word(&mut words)?,
-                    sealed: word(&mut words)?,
-                }),
+                "place" => {
+                    let tp = (word(&mut words)?, word(&mut words)?);
+                    let entry = Entry {
+                        start: word(&mut words)?,
+                        base: word(&mut words)?,
+                        len: word(&mut words)?,
+                        end: word(&mut words)?,
+                        max_ms: word(&mut words)?,
+                        sealed: word(&mut words)?,
+                    };
+                    checkpoint.entries.insert(tp, entry);
+                }
                 _ => return None,
             }
         }
@@ -106,10 +106,10 @@ impl Checkpoint {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("{TITLE}\nsequence {}\nboot {}\nsync {}\n", self.sequence, self.boot, self.sync);
+        let mut text = format!("{TITLE}\nsequence {}\nboot {}\nsync every\n", self.sequence, self.boot);
         let _ = write!(text, "commits {} {}", self.commits.0, self.commits.1);
-        for entry in &self.entries {
-            let Entry { topic, partition, start, base, len, end, max_ms, sealed } = entry;
+        for ((topic, partition), entry) in &self.entries {
+            let Entry { start, base, len, end, max_ms, sealed } = entry;
             let _ = write!(text, "\nplace {topic} {partition} {start} {base} {len} {end} {max_ms} {sealed}");
         }
         let crc = crc32fast::hash(text.as_bytes());
@@ -134,10 +134,6 @@ impl Checkpoint {
     pub(super) fn before_a_restart(&self) -> bool {
         self.boot.is_empty() || self.boot != boot()
     }
-
-    pub(super) fn synced(&self, policy: &SyncPolicy) -> bool {
-        self.sync == policy.name()
-    }
 }
 
 fn path(dir: &Path, slot: u64) -> PathBuf {
@@ -159,18 +155,13 @@ mod tests {
     use crate::Options;
 
     fn checkpoint(sequence: u64) -> Checkpoint {
-        let entry = |partition| Entry {
-            topic: "crawl.pages".to_owned(),
-            partition,
-            start: 5,
-            base: 4,
-            len: 1_000,
-            end: 9,
-            max_ms: Millis::MIN,
-            sealed: partition == 1,
+        let entry = |partition| {
+            let sealed = partition == 1;
+            let entry = Entry { start: 5, base: 4, len: 1_000, end: 9, max_ms: Millis::MIN, sealed };
+            (("crawl.pages".to_owned(), partition), entry)
         };
-        let sync = "every".to_owned();
-        Checkpoint { sequence, boot: boot(), sync, commits: (2, 77), entries: vec![entry(0), entry(1)] }
+        let entries = BTreeMap::from([entry(0), entry(1)]);
+        Checkpoint { sequence, boot: boot(), commits: (2, 77), entries }
     }
 
     #[test]
@@ -183,7 +174,7 @@ mod tests {
             assert_eq!(Checkpoint::load(dir.path()).unwrap(), Some(checkpoint(sequence)));
         }
         let mut fewer = checkpoint(5);
-        fewer.entries.pop();
+        fewer.entries.pop_last();
         fewer.store(&disk).unwrap();
         assert_eq!(Checkpoint::load(dir.path()).unwrap(), Some(fewer), "what a longer one left behind is ignored");
 

@@ -15,7 +15,7 @@ use orbweaver_messages::Topic;
 
 use super::{
     disk::Disk,
-    files::{at, corrupt, create, open, remove, rewrite, sync_dir},
+    files::{at, corrupt, create, open, remove, sync_dir},
     frame::{Frame, Kind, put},
     recover::{Recovery, Scan},
 };
@@ -29,7 +29,7 @@ pub(super) const MAX_GROUP: usize = 255;
 const REWRITE_BYTES: u64 = 1 << 20;
 
 /// Commits by group, topic and partition. Topics are kept by name, including those not configured now.
-type Table = HashMap<String, HashMap<String, HashMap<Partition, Commit>>>;
+type Table = HashMap<(String, String, Partition), Commit>;
 
 struct Current {
     file: File,
@@ -51,7 +51,7 @@ impl Commits {
     /// Recovers the commits of the log in `dir`; `known` is the generation and length of the file in the checkpoint.
     pub(super) fn open(dir: &Path, known: Option<(u64, u64)>, recovery: Recovery) -> Result<Self, LogError> {
         let mut generations = generations(dir)?;
-        if let (true, Some((generation, len))) = (recovery.roll_back, known) {
+        if let (Recovery::RollBack, Some((generation, len))) = (recovery, known) {
             for later in generations.extract_if(.., |later| *later > generation) {
                 remove(&path(dir, later))?;
             }
@@ -70,10 +70,9 @@ impl Commits {
                 let table = Table::new();
                 Current { file, generation: 0, len: 0, next: 0, rewrite_at: REWRITE_BYTES, table }
             }
-            Some(generation) => load(dir, *generation, recovery)?,
+            Some(generation) => load(dir, *generation)?,
         };
         if let Some((generation, len)) = known.filter(|(generation, _)| *generation >= current.generation)
-            && !recovery.forgive
             && (generation > current.generation || len > current.len)
         {
             let reason = format!("the commits end here, but {len} bytes of commits.{generation} were durable");
@@ -102,14 +101,7 @@ impl Commits {
             next += 1;
         }
         let path = path(&self.dir, current.generation);
-        let sync = || {
-            if !disk.syncs_each_append() {
-                return Ok(());
-            }
-            disk.synced(current.file.sync_data().map_err(at(&path)))
-        };
-        let written = current.file.write_all_at(&buffer, current.len).map_err(at(&path)).and_then(|()| sync());
-        if let Err(error) = written {
+        if let Err(error) = current.file.write_all_at(&buffer, current.len).map_err(at(&path)) {
             // Must not be read as a commit later; if this fails too, opening the log repairs the tail.
             let _ = current.file.set_len(current.len);
             disk.fail(&error);
@@ -118,20 +110,13 @@ impl Commits {
         current.len += buffer.len() as u64;
         current.next = next;
         disk.give_back(buffer);
-        let group = current.table.entry(group.to_owned()).or_default();
-        for (tp, commit) in commits {
-            match group.get_mut(tp.topic.0) {
-                Some(topic) => _ = topic.insert(tp.partition, commit),
-                None => _ = group.insert(tp.topic.0.to_owned(), HashMap::from([(tp.partition, commit)])),
-            }
-        }
+        current.table.extend(commits.into_iter().map(|(tp, commit)| (key(group, tp), commit)));
         self.dirty.store(true, Ordering::Release);
         Ok(())
     }
 
     pub(super) fn committed(&self, group: &str, tp: TopicPartition) -> Option<Commit> {
-        let Topic(topic) = tp.topic;
-        self.current().table.get(group)?.get(topic)?.get(&tp.partition).cloned()
+        self.current().table.get(&key(group, tp)).cloned()
     }
 
     /// Returns the generation and length of the file that a checkpoint may name once they are durable. No commit is in
@@ -148,14 +133,8 @@ impl Commits {
 
     fn rewrite(&self, current: &mut Current) -> Result<(), LogError> {
         let mut buffer = vec![];
-        let mut next = 0;
-        for (group, topics) in &current.table {
-            for (topic, partitions) in topics {
-                for (partition, commit) in partitions {
-                    put_entry(&mut buffer, next, group, (topic, *partition, commit));
-                    next += 1;
-                }
-            }
+        for (next, ((group, topic, partition), commit)) in (0..).zip(&current.table) {
+            put_entry(&mut buffer, next, group, (topic, *partition, commit));
         }
         let generation = current.generation + 1;
         let (unfinished, path) = (self.dir.join("commits.tmp"), path(&self.dir, generation));
@@ -166,7 +145,7 @@ impl Commits {
         current.file = file;
         current.generation = generation;
         current.len = len;
-        current.next = next;
+        current.next = current.table.len() as Offset;
         current.rewrite_at = REWRITE_BYTES.max(4 * len);
         Ok(())
     }
@@ -177,8 +156,7 @@ impl Commits {
         let path = path(&self.dir, current.generation);
         // A second descriptor of the file, so that commits do not wait for the disk.
         let file = current.file.try_clone().map_err(at(&path))?;
-        // Unless each is synced: the sync of a commit could succeed because this one got the error.
-        let _current = disk.syncs_each_append().then_some(current);
+        drop(current);
         disk.synced(file.sync_data().map_err(at(&path)))?;
         disk.synced(sync_dir(&self.dir))
     }
@@ -190,6 +168,10 @@ impl Commits {
         }
         Ok(())
     }
+}
+
+fn key(group: &str, tp: TopicPartition) -> (String, String, Partition) {
+    (group.to_owned(), tp.topic.0.to_owned(), tp.partition)
 }
 
 fn put_entry(buffer: &mut Vec<u8>, number: Offset, group: &str, entry: (&str, Partition, &Commit)) {
@@ -214,19 +196,15 @@ fn take_entry(frame: Frame, table: &mut Table) -> Result<(), &'static str> {
     let [(topic, _), (_, partition), (_, offset)] = entry.headers.as_slice() else { return Err(BAD) };
     let partition = Partition::from_le_bytes(partition.as_ref().try_into().map_err(|_| BAD)?);
     let offset = Offset::from_le_bytes(offset.as_ref().try_into().map_err(|_| BAD)?);
-    let topics = table.entry(group).or_default();
-    topics.entry(topic.clone()).or_default().insert(partition, Commit { offset, metadata });
+    table.insert((group, topic.clone(), partition), Commit { offset, metadata });
     Ok(())
 }
 
-fn load(dir: &Path, generation: u64, recovery: Recovery) -> Result<Current, LogError> {
+fn load(dir: &Path, generation: u64) -> Result<Current, LogError> {
     let path = path(dir, generation);
     let file = open(&path)?;
-    if recovery.rewrite {
-        rewrite(&path, &file, 0)?;
-    }
     let mut table = Table::new();
-    let scan = Scan::beginning(0).complete(&path, &file, recovery.forgive, |frame| take_entry(frame, &mut table))?;
+    let scan = Scan::beginning(0).complete(&path, &file, |frame| take_entry(frame, &mut table))?;
     Ok(Current { file, generation, len: scan.len, next: scan.end, rewrite_at: REWRITE_BYTES, table })
 }
 

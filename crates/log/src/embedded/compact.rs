@@ -30,15 +30,6 @@ use crate::{LogError, Offset};
 /// Approximate size of a write of the copy.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Result of a compaction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Compacted {
-    /// Total bytes of the input segments.
-    pub before_bytes: u64,
-    /// Total bytes of the segments that replaced them.
-    pub after_bytes: u64,
-}
-
 /// The last offset of each key, by a 128-bit hash: two SipHashes with independent random keys, so that a party that
 /// chooses keys (such as sites) cannot make two of them collide and a record vanish.
 struct Last {
@@ -66,15 +57,15 @@ impl Last {
     }
 }
 
-/// Compacts a partition if worthwhile.
+/// Compacts a partition if worthwhile. Returns the total size of the input segments, in bytes.
 pub(super) fn compact(
     partition: &PartitionLog,
     disk: &Disk,
     now: Millis,
     stop: &dyn Fn() -> bool,
-) -> Result<Compacted, LogError> {
+) -> Result<u64, LogError> {
     let _upkeep = partition.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some((start, segments)) = worth_it(partition) else { return Ok(Compacted::default()) };
+    let Some((start, segments)) = worth_it(partition) else { return Ok(0) };
     let mut last = Last { hashers: (RandomState::new(), RandomState::new()), offsets: HashMap::new() };
     let mut done_to = 0;
     for (index, segment) in segments.iter().enumerate() {
@@ -89,18 +80,18 @@ pub(super) fn compact(
         }
         done_to = index + 1;
         if stop() {
-            return Ok(Compacted::default());
+            return Ok(0);
         }
     }
     let retention = i64::try_from(disk.options.tombstone_retention.as_millis()).unwrap_or(Millis::MAX);
     let tombstones_from = now.saturating_sub(retention);
-    let mut done = Compacted::default();
+    let mut done = 0;
     let mut copy: Option<Copy> = None;
     for segment in segments.iter().take(done_to) {
         let mut current = match copy.take() {
             Some(current) if current.takes(segment, disk.options.segment_bytes) => current,
             full => {
-                done.after_bytes += full.map_or(Ok(0), |full| full.finish(partition, disk))?;
+                full.map_or(Ok(()), |full| full.finish(partition, disk))?;
                 Copy::begin(partition, segment.base)?
             }
         };
@@ -108,13 +99,13 @@ pub(super) fn compact(
             if frame.offset >= start && last.keeps(frame, tombstones_from) { current.put(frame) } else { Ok(()) }
         })?;
         current.inputs.push(*segment);
-        done.before_bytes += segment.len;
+        done += segment.len;
         if stop() {
             return Ok(done);
         }
         copy = Some(current);
     }
-    done.after_bytes += copy.map_or(Ok(0), |copy| copy.finish(partition, disk))?;
+    copy.map_or(Ok(()), |copy| copy.finish(partition, disk))?;
     Ok(done)
 }
 
@@ -127,7 +118,7 @@ fn worth_it(partition: &PartitionLog) -> Option<(Offset, Vec<Segment>)> {
         complete.iter().filter(|segment| segment.compacted == compacted).map(|segment| segment.len).sum()
     };
     let written = bytes(false);
-    (written > 0 && written >= bytes(true)).then_some((segments.start, complete))
+    (written > 0 && written >= bytes(true)).then_some((segments.bounds.start, complete))
 }
 
 /// Calls `f` with each record of a segment.
@@ -140,8 +131,8 @@ fn each(
     let path = partition.path(segment.base);
     let file = partition.file(disk, segment.base, segment.generation)?;
     let mut chunk = Chunk::default();
-    let mut walk = FrameReader::new(&file, 0, segment.len, &mut chunk);
-    while let Some(frame) = walk.next().map_err(|trouble| trouble.of(&path))? {
+    let mut walk = FrameReader::new(&path, &file, 0, segment.len, &mut chunk);
+    while let Some(frame) = walk.next()? {
         if frame.kind == Kind::Record {
             f(&frame)?;
         }
@@ -161,7 +152,7 @@ struct Copy {
 
 impl Copy {
     fn begin(partition: &PartitionLog, base: Offset) -> Result<Self, LogError> {
-        let path = partition.dir().join(format!("{base:020}.tmp"));
+        let path = partition.dir.join(format!("{base:020}.tmp"));
         let file = create(&path)?;
         Ok(Self { path, file, buffer: vec![], len: 0, max_ms: Millis::MIN, inputs: vec![] })
     }
@@ -185,10 +176,10 @@ impl Copy {
         Ok(())
     }
 
-    /// Replaces the inputs with the copy, and returns its size.
-    fn finish(mut self, partition: &PartitionLog, disk: &Disk) -> Result<u64, LogError> {
+    /// Replaces the inputs with the copy.
+    fn finish(mut self, partition: &PartitionLog, disk: &Disk) -> Result<(), LogError> {
         let (Some(first), Some(last)) = (self.inputs.first().copied(), self.inputs.last().copied()) else {
-            return Ok(0);
+            return Ok(());
         };
         put_seal(&mut self.buffer, Kind::CompactedSeal, last.end, self.max_ms);
         self.flush()?;
@@ -198,7 +189,7 @@ impl Copy {
         {
             // Renamed under the lock that file lookups take, so that a generation is the same file for all of them.
             let mut segments = partition.segments();
-            let Some(index) = segments.position(first.base) else { return Ok(0) };
+            let Some(index) = segments.position(first.base) else { return Ok(()) };
             std::fs::rename(&self.path, &path).map_err(at(&path))?;
             let Segment { base, .. } = first;
             let (end, len, max_ms) = (last.end, self.len, self.max_ms);
@@ -206,7 +197,7 @@ impl Copy {
             segments.list.insert(index, Segment { base, end, len, max_ms, generation, compacted: true });
         }
         // New name first, then the old files: otherwise a power cut could leave neither.
-        disk.synced(sync_dir(partition.dir()))?;
+        disk.synced(sync_dir(&partition.dir))?;
         for input in &self.inputs {
             let Segment { base, generation, .. } = *input;
             disk.files.forget(FileKey { partition: partition.number, base, generation });
@@ -214,6 +205,6 @@ impl Copy {
                 remove(&partition.path(base))?;
             }
         }
-        Ok(self.len)
+        Ok(())
     }
 }

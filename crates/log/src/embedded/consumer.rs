@@ -1,6 +1,6 @@
 //! The only member of a group: all partitions of its topics are assigned to it from the start.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_messages::Topic;
@@ -35,65 +35,54 @@ struct Pending {
     job: JoinHandle<Read>,
 }
 
-enum Gathered {
-    Records(Vec<ConsumerRecord>),
-    Aside,
-    Nothing,
-}
-
 pub(super) struct EmbeddedConsumer {
     shared: Arc<Shared>,
     group: String,
     /// In round-robin order: by partition number, then by topic.
     held: Vec<AssignedPartition>,
-    index: HashMap<TopicPartition, usize>,
     /// Index of the next partition to read. A batch starts after the last one read, and continues until it is full.
     turn: usize,
     announced: bool,
     pending: Option<Pending>,
     chunk: Chunk,
     wake: Arc<Notify>,
-    waiters: Vec<(Topic, u64)>,
 }
 
 impl EmbeddedConsumer {
     pub(super) fn new(shared: Arc<Shared>, group: &str, topics: &[Topic]) -> Result<Self, LogError> {
-        let mut tps = vec![];
+        let (mut tps, wake) = (vec![], Arc::default());
         for topic in topics {
-            let partitions = shared.topic(*topic)?.spec.partitions;
-            tps.extend((0..partitions).map(|partition| TopicPartition::new(*topic, partition)));
+            let known = shared.topic(*topic)?;
+            known.waiters.join(None, &wake);
+            tps.extend((0..known.spec.partitions).map(|partition| TopicPartition::new(*topic, partition)));
         }
         tps.sort_unstable_by_key(|tp| (tp.partition, tp.topic));
         tps.dedup();
         shared.join(group)?;
-        let index = tps.iter().enumerate().map(|(index, tp)| (*tp, index)).collect();
         let held = tps.into_iter().map(|tp| AssignedPartition { tp, cursor: None, paused: false, starts: 0 }).collect();
-        let wake = Arc::new(Notify::new());
-        let waiters = topics
-            .iter()
-            .filter_map(|topic| Some((*topic, shared.topic(*topic).ok()?.waiters.join(None, &wake))))
-            .collect();
         Ok(Self {
             shared,
             group: group.to_owned(),
             held,
-            index,
             turn: 0,
             announced: false,
             pending: None,
             chunk: Chunk::default(),
             wake,
-            waiters,
         })
     }
 
+    fn find(&self, tp: TopicPartition) -> Option<usize> {
+        self.held.binary_search_by_key(&(tp.partition, tp.topic), |held| (held.tp.partition, held.tp.topic)).ok()
+    }
+
     fn held(&mut self, tp: TopicPartition) -> Result<&mut AssignedPartition, LogError> {
-        let held = self.index.get(&tp).and_then(|index| self.held.get_mut(*index));
+        let held = self.find(tp).and_then(|index| self.held.get_mut(index));
         held.ok_or(LogError::NotAssigned(tp))
     }
 
     fn check(&self, tps: impl IntoIterator<Item = TopicPartition>) -> Result<(), LogError> {
-        match tps.into_iter().find(|tp| !self.index.contains_key(tp)) {
+        match tps.into_iter().find(|tp| self.find(*tp).is_none()) {
             Some(tp) => Err(LogError::NotAssigned(tp)),
             None => Ok(()),
         }
@@ -107,10 +96,10 @@ impl EmbeddedConsumer {
         Ok(())
     }
 
-    /// Fills a batch from memory, or starts a read on the blocking pool where the data may be on disk.
-    fn gather(&mut self) -> Result<Gathered, LogError> {
+    /// Fills a batch from memory, or starts a read on the blocking pool (`pending`) where the data may be on disk.
+    fn gather(&mut self) -> Result<Vec<ConsumerRecord>, LogError> {
         let mut batch = vec![];
-        let mut room = Room::of_a_batch(&self.shared.disk);
+        let mut room = Room::OF_A_BATCH;
         let count = self.held.len();
         let first = self.turn;
         for step in 0..count {
@@ -126,7 +115,7 @@ impl EmbeddedConsumer {
                 let job = read_aside(&self.shared, cursor.clone());
                 self.pending = Some(Pending { index, starts: held.starts, job });
                 self.turn = (index + 1) % count;
-                return Ok(Gathered::Aside);
+                break;
             }
             match cursor.read(&self.shared.disk, &mut self.chunk, &mut room, &mut batch) {
                 Ok(()) => self.turn = (index + 1) % count,
@@ -141,7 +130,7 @@ impl EmbeddedConsumer {
                 break;
             }
         }
-        Ok(if batch.is_empty() { Gathered::Nothing } else { Gathered::Records(batch) })
+        Ok(batch)
     }
 
     /// Returns the result of a finished read; nothing if the partition was paused or restarted, to be reread later.
@@ -173,14 +162,12 @@ impl Consumer for EmbeddedConsumer {
                         return Ok(Some(Event::Records(batch)));
                     }
                 }
-                match self.gather()? {
-                    Gathered::Records(batch) => return Ok(Some(Event::Records(batch))),
-                    Gathered::Aside => {}
-                    Gathered::Nothing => {
-                        if timeout_at(deadline, self.wake.notified()).await.is_err() {
-                            return Ok(None);
-                        }
-                    }
+                let batch = self.gather()?;
+                if !batch.is_empty() {
+                    return Ok(Some(Event::Records(batch)));
+                }
+                if self.pending.is_none() && timeout_at(deadline, self.wake.notified()).await.is_err() {
+                    return Ok(None);
                 }
             }
         }
@@ -205,42 +192,17 @@ impl Consumer for EmbeddedConsumer {
 
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>> {
         let checked = self.check(commits.iter().map(|(tp, _)| *tp));
-        if self.shared.disk.syncs_each_append() {
-            let (shared, group) = (Arc::clone(&self.shared), self.group.clone());
-            return async move {
-                checked?;
-                let job = tokio::task::spawn_blocking(move || shared.commit(&group, commits));
-                job.await.unwrap_or_else(|error| Err(read_ended(&error)))
-            }
-            .boxed();
-        }
         ready(checked.and_then(|()| self.shared.commit(&self.group, commits))).boxed()
     }
 
     fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
-        // Nothing is ever revoked here; a partition that is released anyway delivers no more.
-        self.check(tps.iter().copied())?;
-        for tp in tps {
-            let held = self.held(*tp)?;
-            held.cursor = None;
-            held.starts += 1;
-        }
-        Ok(())
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
-        drop(self);
-        ready(Ok(())).boxed()
+        // Nothing is ever revoked here.
+        self.check(tps.iter().copied())
     }
 }
 
 impl Drop for EmbeddedConsumer {
     fn drop(&mut self) {
-        for (topic, waiter) in &self.waiters {
-            if let Ok(topic) = self.shared.topic(*topic) {
-                topic.waiters.leave(*waiter);
-            }
-        }
         self.shared.leave(&self.group);
     }
 }

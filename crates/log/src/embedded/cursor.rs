@@ -12,17 +12,15 @@ use super::{
 };
 use crate::{ConsumerRecord, LogError, Offset};
 
-/// Remaining capacity of a batch.
+/// Remaining capacity of a batch, which ends with the record that brings it to its size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    pub(super) records: usize,
-    pub(super) bytes: usize,
+    records: usize,
+    bytes: usize,
 }
 
 impl Room {
-    pub(super) fn of_a_batch(disk: &Disk) -> Self {
-        Self { records: disk.options.batch_records, bytes: disk.options.batch_bytes }
-    }
+    pub(super) const OF_A_BATCH: Self = Self { records: 1_000, bytes: 1 << 20 };
 
     pub(super) fn is_none(self) -> bool {
         self.records == 0 || self.bytes == 0
@@ -47,7 +45,7 @@ pub(super) struct Cursor {
 
 impl Cursor {
     pub(super) fn new(partition: Arc<PartitionLog>, offset: Offset) -> Result<Self, LogError> {
-        partition.segments().check(partition.tp, offset)?;
+        partition.segments().bounds.check(partition.tp, offset)?;
         Ok(Self { partition, offset, spot: None })
     }
 
@@ -95,9 +93,9 @@ impl Cursor {
         let partition = Arc::clone(&self.partition);
         let Some((segment, mut spot, file)) = self.locate(disk)? else { return Ok(false) };
         let path = partition.path(segment.base);
-        let mut walk = FrameReader::new(&file, spot.position, segment.len, chunk);
+        let mut walk = FrameReader::new(&path, &file, spot.position, segment.len, chunk);
         while !room.is_none() {
-            let Some(frame) = walk.next().map_err(|trouble| trouble.of(&path))? else { break };
+            let Some(frame) = walk.next()? else { break };
             if frame.kind == Kind::Record && frame.offset >= self.offset {
                 let offset = frame.offset;
                 let record = frame.deliver(partition.tp);
@@ -121,8 +119,8 @@ impl Cursor {
     #[allow(clippy::type_complexity, reason = "three things that belong to one moment")]
     fn locate(&self, disk: &Disk) -> Result<Option<(Segment, Spot, Arc<std::fs::File>)>, LogError> {
         let segments = self.partition.segments();
-        segments.check(self.partition.tp, self.offset)?;
-        if self.offset == segments.end {
+        segments.bounds.check(self.partition.tp, self.offset)?;
+        if self.offset == segments.bounds.end {
             return Ok(None);
         }
         let known = self.spot.and_then(|spot| {
@@ -135,7 +133,7 @@ impl Cursor {
             None => {
                 let found = segments.find(self.offset).and_then(|index| segments.list.get(index)).copied();
                 let reason = format!("no file contains offset {}", self.offset);
-                let segment = found.ok_or_else(|| corrupt(self.partition.dir(), 0, &reason))?;
+                let segment = found.ok_or_else(|| corrupt(&self.partition.dir, 0, &reason))?;
                 let Segment { base, generation, .. } = segment;
                 (segment, Spot { base, generation, position: 0 })
             }

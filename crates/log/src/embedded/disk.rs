@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Options, SyncPolicy,
+    Options,
     files::{Files, at, remove, sync_dir},
 };
 use crate::LogError;
@@ -76,10 +76,6 @@ impl Disk {
     pub(super) fn unmark(&self) -> Result<(), LogError> {
         remove(&self.dir.join(MARK))?;
         sync_dir(&self.dir)
-    }
-
-    pub(super) fn syncs_each_append(&self) -> bool {
-        self.options.sync == SyncPolicy::EachAppend
     }
 
     /// Returns an empty buffer from the pool.

@@ -7,15 +7,11 @@ use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::FileExt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use crate::{LogError, Offset};
-
-/// Size of a write when a file is written again.
-const PIECE_BYTES: usize = 128 << 10;
 
 /// Returns a function that adds the path to an I/O error.
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> LogError {
@@ -57,21 +53,6 @@ pub(super) fn create_dir(path: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Writes a file again from `from` on, so that its pages are synced again.
-pub(super) fn rewrite(path: &Path, file: &File, from: u64) -> Result<(), LogError> {
-    let len = file.metadata().map_err(at(path))?.len();
-    let mut buffer = vec![0; PIECE_BYTES];
-    let mut position = from;
-    while position < len {
-        let count = usize::try_from(len - position).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        let piece = buffer.get_mut(..count).unwrap_or_default();
-        file.read_exact_at(piece, position).map_err(at(path))?;
-        file.write_all_at(piece, position).map_err(at(path))?;
-        position += count as u64;
-    }
-    Ok(())
-}
-
 /// Removes a file; a missing file is not an error.
 pub(super) fn remove(path: &Path) -> Result<(), LogError> {
     match std::fs::remove_file(path) {
@@ -88,17 +69,10 @@ pub(super) struct FileKey {
     pub(super) generation: u32,
 }
 
-/// The most recently used segment files, kept open up to a limit, so that neither a long backlog nor many partitions
-/// exhaust file descriptors.
+/// Segment files kept open up to a limit, so that neither a long backlog nor many partitions exhaust file descriptors.
 pub(super) struct Files {
     capacity: usize,
-    open: Mutex<Open>,
-}
-
-#[derive(Default)]
-struct Open {
-    files: HashMap<FileKey, (Arc<File>, u64)>,
-    uses: u64,
+    open: Mutex<HashMap<FileKey, Arc<File>>>,
 }
 
 impl Files {
@@ -106,78 +80,30 @@ impl Files {
         Self { capacity, open: Mutex::default() }
     }
 
+    fn open(&self) -> MutexGuard<'_, HashMap<FileKey, Arc<File>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the file, opening it if necessary.
     pub(super) fn get(&self, key: FileKey, path: impl FnOnce() -> std::path::PathBuf) -> Result<Arc<File>, LogError> {
-        if let Some(file) = self.find(key) {
-            return Ok(file);
+        if let Some(file) = self.open().get(&key) {
+            return Ok(Arc::clone(file));
         }
         Ok(self.keep(key, open(&path())?))
     }
 
-    /// Caches an opened file, and evicts the least recently used one at capacity.
+    /// Caches an opened file. At capacity all others are closed; those in use are opened again.
     pub(super) fn keep(&self, key: FileKey, file: File) -> Arc<File> {
-        let file = Arc::new(file);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.uses += 1;
-        let now = open.uses;
-        open.files.insert(key, (Arc::clone(&file), now));
-        if open.files.len() > self.capacity {
-            let oldest = open.files.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
-            oldest.and_then(|oldest| open.files.remove(&oldest));
+        let (mut open, file) = (self.open(), Arc::new(file));
+        if open.len() >= self.capacity {
+            open.clear();
         }
+        open.insert(key, Arc::clone(&file));
         file
     }
 
     /// Evicts a file that is replaced or removed.
     pub(super) fn forget(&self, key: FileKey) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).files.remove(&key);
-    }
-
-    fn find(&self, key: FileKey) -> Option<Arc<File>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.uses += 1;
-        let now = open.uses;
-        let (file, used) = open.files.get_mut(&key)?;
-        *used = now;
-        Some(Arc::clone(file))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_files_stay_open_than_allowed_and_the_used_ones_stay() {
-        let dir = tempfile::tempdir().unwrap();
-        let files = Files::new(2);
-        let key = |base| FileKey { partition: 0, base, generation: 0 };
-        for base in 0..10 {
-            let path = dir.path().join(base.to_string());
-            drop(create(&path).unwrap());
-            files.get(key(base), || path).unwrap();
-            files.get(key(0), || unreachable!("the file in use stays open")).unwrap();
-        }
-        assert_eq!(files.open.lock().unwrap().files.len(), 2);
-        let error = files.get(key(99), || dir.path().join("absent")).unwrap_err();
-        assert!(error.to_string().contains("absent"), "{error}");
-    }
-
-    #[test]
-    fn a_file_is_written_again_with_the_same_content() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        let content: Vec<u8> = (0..3 * PIECE_BYTES + 7).map(|at| (at % 251) as u8).collect();
-        std::fs::write(&path, &content).unwrap();
-        let file = open(&path).unwrap();
-        let written_again = |from| {
-            file.set_modified(std::time::UNIX_EPOCH).unwrap();
-            rewrite(&path, &file, from).unwrap();
-            assert_eq!(std::fs::read(&path).unwrap(), content);
-            file.metadata().unwrap().modified().unwrap() != std::time::UNIX_EPOCH
-        };
-        assert!(written_again(0));
-        assert!(written_again(content.len() as u64 - 1));
-        assert!(!written_again(content.len() as u64), "nothing is behind the end");
+        self.open().remove(&key);
     }
 }

@@ -14,24 +14,6 @@ use crate::LogError;
 /// this much memory.
 pub(super) const CHUNK_BYTES: usize = 128 << 10;
 
-/// Reason why the iteration ended early.
-#[derive(Debug)]
-pub(super) enum FrameError {
-    /// The system failed to read.
-    Io(io::Error),
-    /// There is no valid frame at this position.
-    Damaged(u64, &'static str),
-}
-
-impl FrameError {
-    pub(super) fn of(self, path: &Path) -> LogError {
-        match self {
-            Self::Io(error) => at(path)(error),
-            Self::Damaged(position, reason) => corrupt(path, position, reason),
-        }
-    }
-}
-
 /// Buffer of the last read, reused once no record shares it.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Chunk(Bytes);
@@ -54,6 +36,7 @@ impl Chunk {
 
 /// Iterator over the frames of a file.
 pub(super) struct FrameReader<'a> {
+    path: &'a Path,
     file: &'a File,
     /// Position of the next frame.
     position: u64,
@@ -64,8 +47,8 @@ pub(super) struct FrameReader<'a> {
 }
 
 impl<'a> FrameReader<'a> {
-    pub(super) fn new(file: &'a File, position: u64, len: u64, chunk: &'a mut Chunk) -> Self {
-        Self { file, position, len, bytes: Bytes::new(), chunk }
+    pub(super) fn new(path: &'a Path, file: &'a File, position: u64, len: u64, chunk: &'a mut Chunk) -> Self {
+        Self { path, file, position, len, bytes: Bytes::new(), chunk }
     }
 
     pub(super) fn position(&self) -> u64 {
@@ -73,7 +56,7 @@ impl<'a> FrameReader<'a> {
     }
 
     /// Returns the next frame; `None` at the end. After an error, the position is that of the damage.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, LogError> {
         if self.position >= self.len {
             return Ok(None);
         }
@@ -81,28 +64,28 @@ impl<'a> FrameReader<'a> {
             match look(&self.bytes) {
                 Look::Whole(total) => {
                     let frame = Frame::parse(self.bytes.split_to(total));
-                    let frame = frame.map_err(|reason| FrameError::Damaged(self.position, reason))?;
+                    let frame = frame.map_err(|reason| corrupt(self.path, self.position, reason))?;
                     self.position += total as u64;
                     return Ok(Some(frame));
                 }
-                Look::Damaged(reason) => return Err(FrameError::Damaged(self.position, reason)),
+                Look::Damaged(reason) => return Err(corrupt(self.path, self.position, reason)),
                 Look::Short(needed) => self.fill(needed)?,
             }
         }
     }
 
-    fn fill(&mut self, needed: usize) -> Result<(), FrameError> {
+    fn fill(&mut self, needed: usize) -> Result<(), LogError> {
         let rest = self.len - self.position;
         if (needed as u64) > rest {
             let reason =
                 if needed == HEAD_BYTES { "the file ends within a length" } else { "the file ends within a record" };
-            return Err(FrameError::Damaged(self.position, reason));
+            return Err(corrupt(self.path, self.position, reason));
         }
         let want = usize::try_from(rest).unwrap_or(usize::MAX).min(needed.max(CHUNK_BYTES));
         self.bytes = Bytes::new();
         self.bytes = self.chunk.read(self.file, self.position, want).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => FrameError::Damaged(self.position, "the file has become shorter"),
-            _ => FrameError::Io(error),
+            io::ErrorKind::UnexpectedEof => corrupt(self.path, self.position, "the file has become shorter"),
+            _ => at(self.path)(error),
         })?;
         Ok(())
     }

@@ -50,10 +50,7 @@ use std::{
 use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_messages::{Millis, Topic};
 
-pub use self::{
-    compact::Compacted,
-    options::{Options, SyncPolicy},
-};
+pub use self::options::Options;
 use self::{
     consumer::EmbeddedConsumer, frame::Kind, frame_reader::Chunk, frame_reader::FrameReader, reader::EmbeddedReader,
     state::Shared,
@@ -82,12 +79,11 @@ impl EmbeddedLog {
     /// is not a log or is in use by another process; [`LogError::Corrupt`] for damage; [`LogError::Io`].
     pub fn open(dir: impl AsRef<Path>, options: Options, specs: &[TopicSpec]) -> Result<Self, LogError> {
         let maintain_every = options.maintain_every;
-        let period = options.sync.period();
-        let durable = options.sync != SyncPolicy::Never;
+        let period = options.sync_every;
         let shared = Arc::new(Shared::open(dir.as_ref(), options, specs)?);
         let mut log = Self { shared, threads: vec![] };
         let shared = Arc::clone(&log.shared);
-        let flusher = log.spawn("log-flush", move || flush_when_changed(&shared, period, durable))?;
+        let flusher = log.spawn("log-flush", move || flush_when_changed(&shared, period))?;
         let _ = log.shared.flusher.set(flusher);
         if let Some(every) = maintain_every.filter(|_| specs.iter().any(|spec| spec.cleanup == Cleanup::Compact)) {
             let shared = Arc::clone(&log.shared);
@@ -117,11 +113,12 @@ impl EmbeddedLog {
     /// Makes everything durable that was acknowledged before the call.
     pub fn flush(&self) -> Result<(), LogError> {
         self.shared.touch_recovered();
-        self.shared.pass(true)
+        self.shared.pass()
     }
 
-    /// Compacts the compacted topics where worthwhile, as of `now`; blocks until done. Also runs periodically.
-    pub fn maintain(&self, now: Millis) -> Result<Compacted, LogError> {
+    /// Compacts the compacted topics where worthwhile, as of `now`; blocks until done. Also runs periodically. Returns
+    /// the total size of the segments it replaced, in bytes.
+    pub fn maintain(&self, now: Millis) -> Result<u64, LogError> {
         maintain(&self.shared, now)
     }
 
@@ -147,7 +144,7 @@ impl EmbeddedLog {
             // A panic has already been reported.
             let _ = thread.join();
         }
-        self.shared.pass(true)
+        self.shared.pass()
     }
 }
 
@@ -160,7 +157,7 @@ impl Drop for EmbeddedLog {
 }
 
 /// Flushes `period` after the first change; sleeps while nothing changes.
-fn flush_when_changed(shared: &Shared, period: Duration, durable: bool) {
+fn flush_when_changed(shared: &Shared, period: Duration) {
     loop {
         thread::park();
         let until = Instant::now() + period;
@@ -172,7 +169,7 @@ fn flush_when_changed(shared: &Shared, period: Duration, durable: bool) {
             thread::park_timeout(left);
         }
         // The closing thread runs the last flush and returns its error.
-        if shared.closing.load(Ordering::Acquire) || shared.pass(durable).is_err() {
+        if shared.closing.load(Ordering::Acquire) || shared.pass().is_err() {
             return;
         }
     }
@@ -189,18 +186,16 @@ fn maintain_at_times(shared: &Shared, every: Duration) {
     }
 }
 
-fn maintain(shared: &Shared, now: Millis) -> Result<Compacted, LogError> {
-    let mut done = Compacted::default();
+fn maintain(shared: &Shared, now: Millis) -> Result<u64, LogError> {
+    let mut replaced = 0;
     let stop = || shared.closing.load(Ordering::Acquire);
     for partition in shared.partitions.iter().filter(|partition| partition.spec.cleanup == Cleanup::Compact) {
         if stop() || shared.disk.alive().is_err() {
             break;
         }
-        let Compacted { before_bytes, after_bytes } = compact::compact(partition, &shared.disk, now, &stop)?;
-        done.before_bytes += before_bytes;
-        done.after_bytes += after_bytes;
+        replaced += compact::compact(partition, &shared.disk, now, &stop)?;
     }
-    Ok(done)
+    Ok(replaced)
 }
 
 impl Log for EmbeddedLog {
@@ -213,13 +208,11 @@ impl Log for EmbeddedLog {
     }
 
     // Runs on the caller's thread, before the future is returned: a small batch is a copy into the page cache, which
-    // takes microseconds, less than switching threads. Slower appends go to the blocking pool: large batches, and all
-    // batches when each waits for the disk.
+    // takes microseconds, less than switching threads. Large batches go to the blocking pool.
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        let large = || records.iter().map(Record::bytes).sum::<usize>() > LARGE_BATCH_BYTES;
-        let aside = self.shared.disk.syncs_each_append() || large();
+        let large = records.iter().map(Record::bytes).sum::<usize>() > LARGE_BATCH_BYTES;
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) if aside => {
+            Ok(runtime) if large => {
                 let shared = Arc::clone(&self.shared);
                 let job = runtime.spawn_blocking(move || shared.append(&records));
                 let ended = |error| LogError::Fatal(format!("the task of an append failed: {error}"));
@@ -239,11 +232,7 @@ impl Log for EmbeddedLog {
     }
 
     fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let bounds = self.shared.partition(tp).map(|partition| {
-            let segments = partition.segments();
-            Bounds { start: segments.start, end: segments.end }
-        });
-        ready(bounds).boxed()
+        ready(self.shared.partition(tp).map(|partition| partition.segments().bounds)).boxed()
     }
 
     fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
@@ -273,19 +262,19 @@ impl Log for EmbeddedLog {
 /// Returns the first offset at or after `timestamp_ms`, found in the first segment whose latest timestamp reaches it.
 fn offset_at(shared: &Shared, tp: TopicPartition, timestamp_ms: Millis) -> Result<Offset, LogError> {
     let partition = shared.partition(tp)?;
-    let mut from = partition.segments().start;
+    let mut from = partition.segments().bounds.start;
     loop {
         let (segment, file) = {
             let segments = partition.segments();
-            from = from.max(segments.start);
+            from = from.max(segments.bounds.start);
             let reaches = |segment: &&segment::Segment| segment.end > from && segment.max_ms >= timestamp_ms;
-            let Some(segment) = segments.list.iter().find(reaches).copied() else { return Ok(segments.end) };
+            let Some(segment) = segments.list.iter().find(reaches).copied() else { return Ok(segments.bounds.end) };
             (segment, partition.file(&shared.disk, segment.base, segment.generation)?)
         };
         let path = partition.path(segment.base);
         let mut chunk = Chunk::default();
-        let mut walk = FrameReader::new(&file, 0, segment.len, &mut chunk);
-        while let Some(frame) = walk.next().map_err(|trouble| trouble.of(&path))? {
+        let mut walk = FrameReader::new(&path, &file, 0, segment.len, &mut chunk);
+        while let Some(frame) = walk.next()? {
             if frame.kind == Kind::Record && frame.offset >= from && frame.timestamp_ms >= timestamp_ms {
                 return Ok(frame.offset);
             }

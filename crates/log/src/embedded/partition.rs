@@ -6,14 +6,12 @@
 use std::{
     fs::File,
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-
-use orbweaver_messages::Millis;
 
 use super::{
     checkpoint::Entry,
@@ -31,12 +29,10 @@ const PIECE_BYTES: usize = 1 << 20;
 const WORTH_ROLLING_BYTES: u64 = 64 << 10;
 
 /// End of the last segment, where the next record is written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Writer {
-    pub(super) next: Offset,
-    pub(super) base: Offset,
-    pub(super) len: u64,
-    pub(super) max_ms: Millis,
+    /// The last segment, with the records that readers do not see yet.
+    pub(super) last: Segment,
     /// Whether there is a last segment that is not sealed.
     pub(super) open: bool,
     /// Bases of the segments written since the last cut.
@@ -58,7 +54,7 @@ pub(super) struct PartitionLog {
     pub(super) tp: TopicPartition,
     pub(super) spec: TopicSpec,
     pub(super) dir: PathBuf,
-    /// `segments.end`, readable without the lock.
+    /// The log end, readable without the lock.
     end: AtomicU64,
     /// Changed since the last cut.
     pub(super) dirty: AtomicBool,
@@ -82,7 +78,7 @@ impl PartitionLog {
             tp,
             spec,
             dir,
-            end: AtomicU64::new(segments.end),
+            end: AtomicU64::new(segments.bounds.end),
             dirty: AtomicBool::new(false),
             settled: AtomicU64::new(0),
             upkeep: Mutex::new(()),
@@ -122,7 +118,7 @@ impl PartitionLog {
     ) -> Result<Offset, LogError> {
         let mut writer = self.writer();
         disk.alive()?;
-        let first = writer.next;
+        let first = writer.last.end;
         let mut buffer = disk.buffer();
         let written = self.write(disk, &mut writer, &mut buffer, records);
         disk.give_back(buffer);
@@ -138,22 +134,21 @@ impl PartitionLog {
         records: impl Iterator<Item = &'a Record>,
     ) -> Result<(), LogError> {
         for record in records {
-            if writer.open && writer.len + buffer.len() as u64 >= disk.options.segment_bytes {
+            if writer.open && writer.last.len + buffer.len() as u64 >= disk.options.segment_bytes {
                 self.flush(disk, writer, buffer)?;
                 self.seal(disk, writer)?;
             }
             if !writer.open {
                 self.begin(disk, writer)?;
             }
-            put_record(buffer, writer.next, record);
-            writer.next += 1;
-            writer.max_ms = writer.max_ms.max(record.timestamp_ms);
+            put_record(buffer, writer.last.end, record);
+            writer.last.end += 1;
+            writer.last.max_ms = writer.last.max_ms.max(record.timestamp_ms);
             if buffer.len() >= PIECE_BYTES {
                 self.flush(disk, writer, buffer)?;
             }
         }
         self.flush(disk, writer, buffer)?;
-        self.sync_if_asked(disk, writer)?;
         self.publish(writer);
         Ok(())
     }
@@ -163,30 +158,22 @@ impl PartitionLog {
         if buffer.is_empty() {
             return Ok(());
         }
-        let file = self.file(disk, writer.base, 0)?;
-        file.write_all_at(buffer, writer.len).map_err(|error| at(&self.path(writer.base))(error))?;
-        writer.len += buffer.len() as u64;
+        let Segment { base, len, .. } = writer.last;
+        let file = self.file(disk, base, 0)?;
+        file.write_all_at(buffer, len).map_err(|error| at(&self.path(base))(error))?;
+        writer.last.len += buffer.len() as u64;
         buffer.clear();
-        if writer.unsynced.last() != Some(&writer.base) {
-            writer.unsynced.push(writer.base);
+        if writer.unsynced.last() != Some(&base) {
+            writer.unsynced.push(base);
         }
         Ok(())
-    }
-
-    fn sync_if_asked(&self, disk: &Disk, writer: &Writer) -> Result<(), LogError> {
-        if !disk.syncs_each_append() {
-            return Ok(());
-        }
-        let file = self.file(disk, writer.base, 0)?;
-        disk.synced(file.sync_data().map_err(|error| at(&self.path(writer.base))(error)))
     }
 
     /// Seals the last segment.
     fn seal(&self, disk: &Disk, writer: &mut Writer) -> Result<(), LogError> {
         let mut seal = vec![];
-        put_seal(&mut seal, Kind::Seal, writer.next, writer.max_ms);
+        put_seal(&mut seal, Kind::Seal, writer.last.end, writer.last.max_ms);
         self.flush(disk, writer, &mut seal)?;
-        self.sync_if_asked(disk, writer)?;
         self.publish(writer);
         writer.open = false;
         Ok(())
@@ -194,23 +181,13 @@ impl PartitionLog {
 
     /// Starts a new segment. The last one, if any, is sealed.
     fn begin(&self, disk: &Disk, writer: &mut Writer) -> Result<(), LogError> {
-        let base = writer.next;
+        let base = writer.last.end;
         let file = create(&self.path(base))?;
         disk.files.keep(FileKey { partition: self.number, base, generation: 0 }, file);
-        if disk.syncs_each_append() {
-            disk.synced(sync_dir(&self.dir))?;
-        }
-        *writer = Writer {
-            next: base,
-            base,
-            len: 0,
-            max_ms: Millis::MIN,
-            open: true,
-            unsynced: std::mem::take(&mut writer.unsynced),
-            new_files: true,
-        };
+        writer.last = Segment::empty(base);
+        (writer.open, writer.new_files) = (true, true);
         writer.unsynced.push(base);
-        self.segments().list.push_back(Segment::empty(base));
+        self.segments().list.push_back(writer.last);
         Ok(())
     }
 
@@ -218,12 +195,10 @@ impl PartitionLog {
     fn publish(&self, writer: &Writer) {
         let mut segments = self.segments();
         if let Some(last) = segments.list.back_mut() {
-            last.len = writer.len;
-            last.end = writer.next;
-            last.max_ms = writer.max_ms;
+            *last = writer.last;
         }
-        segments.end = writer.next;
-        self.end.store(writer.next, Ordering::Release);
+        segments.bounds.end = writer.last.end;
+        self.end.store(writer.last.end, Ordering::Release);
     }
 
     /// Handles a failed write: truncates its remains, so that no reader takes them for a record, and stops all writes.
@@ -231,7 +206,7 @@ impl PartitionLog {
     fn give_up(&self, disk: &Disk, writer: &Writer, error: &LogError) {
         disk.fail(error);
         let published = self.segments().list.back().map(|last| (last.base, last.len));
-        let Some((base, len)) = published.filter(|(base, _)| *base == writer.base) else { return };
+        let Some((base, len)) = published.filter(|(base, _)| *base == writer.last.base) else { return };
         if let Ok(file) = self.file(disk, base, 0)
             && let Err(error) = file.set_len(len)
         {
@@ -246,12 +221,11 @@ impl PartitionLog {
         disk.alive()?;
         let worth = {
             let mut segments = self.segments();
-            if before > segments.end {
-                let (start, end) = (segments.start, segments.end);
-                return Err(LogError::OutOfRange { tp: self.tp, offset: before, start, end });
+            if before > segments.bounds.end {
+                return segments.bounds.check(self.tp, before);
             }
-            segments.start = segments.start.max(before);
-            segments.start == segments.end && writer.open && writer.len >= WORTH_ROLLING_BYTES
+            segments.bounds.start = segments.bounds.start.max(before);
+            segments.bounds.start == segments.bounds.end && writer.open && writer.last.len >= WORTH_ROLLING_BYTES
         };
         if worth {
             let rolled = self.seal(disk, &mut writer).and_then(|()| self.begin(disk, &mut writer));
@@ -267,9 +241,7 @@ impl PartitionLog {
         let segments = self.segments();
         let last = segments.list.back().copied().unwrap_or_else(|| Segment::empty(0));
         let entry = Entry {
-            topic: self.tp.topic.0.to_owned(),
-            partition: self.tp.partition,
-            start: segments.start,
+            start: segments.bounds.start,
             base: last.base,
             len: last.len,
             end: last.end,
@@ -282,9 +254,6 @@ impl PartitionLog {
 
     /// Makes everything durable that was written before a cut.
     pub(super) fn sync(&self, disk: &Disk, cut: &Cut) -> Result<(), LogError> {
-        // The system reports a failed write-back once per descriptor: of two syncs at the same time, that of an append
-        // could succeed because this one got the error.
-        let _writer = disk.syncs_each_append().then(|| self.writer());
         for base in &cut.unsynced {
             // Reopened if it was closed in between: the system reports a failed write-back on the new descriptor too,
             // and dirty pages belong to the file, not to the descriptor.
@@ -299,17 +268,11 @@ impl PartitionLog {
     pub(super) fn settle(&self, disk: &Disk, entry: &Entry) -> Result<bool, LogError> {
         self.settled.store(entry.base, Ordering::Release);
         let Ok(_upkeep) = self.upkeep.try_lock() else { return Ok(false) };
-        let mut gone = vec![];
         let mut segments = self.segments();
-        while let Some(first) =
-            segments.list.front().filter(|first| first.end <= entry.start && first.base < entry.base)
-        {
-            gone.push(*first);
-            segments.list.pop_front();
-        }
+        let count = segments.list.partition_point(|first| first.end <= entry.start && first.base < entry.base);
+        let gone: Vec<_> = segments.list.drain(..count).collect();
         drop(segments);
-        for segment in gone {
-            let Segment { base, generation, .. } = segment;
+        for Segment { base, generation, .. } in gone {
             disk.files.forget(FileKey { partition: self.number, base, generation });
             remove(&self.path(base))?;
         }
@@ -319,9 +282,5 @@ impl PartitionLog {
     /// Returns the total size of the segments, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.segments().list.iter().map(|segment| segment.len).sum()
-    }
-
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn read_aside(shared: &Arc<Shared>, mut cursor: Cursor) -> JoinHandle
     let shared = Arc::clone(shared);
     tokio::task::spawn_blocking(move || {
         let mut batch = vec![];
-        let mut room = Room::of_a_batch(&shared.disk);
+        let mut room = Room::OF_A_BATCH;
         let read = cursor.read(&shared.disk, &mut Chunk::default(), &mut room, &mut batch);
         (cursor, read.map(|()| batch))
     })
@@ -36,28 +36,19 @@ pub(super) fn read_ended(error: &tokio::task::JoinError) -> LogError {
 
 pub(super) struct EmbeddedReader {
     shared: Arc<Shared>,
-    tp: TopicPartition,
     cursor: Cursor,
     chunk: Chunk,
     /// A read in progress. It survives a dropped call, so that calls that are dropped early make progress too.
     pending: Option<JoinHandle<Read>>,
     wake: Arc<Notify>,
-    waiter: u64,
 }
 
 impl EmbeddedReader {
     pub(super) fn new(shared: Arc<Shared>, tp: TopicPartition, from: Offset) -> Result<Self, LogError> {
         let cursor = Cursor::new(Arc::clone(shared.partition(tp)?), from)?;
         let wake = Arc::new(Notify::new());
-        let waiter = shared.topic(tp.topic)?.waiters.join(Some(tp.partition), &wake);
-        Ok(Self { shared, tp, cursor, chunk: Chunk::default(), pending: None, wake, waiter })
-    }
-
-    fn read_warm(&mut self) -> Result<Vec<ConsumerRecord>, LogError> {
-        let mut batch = vec![];
-        let mut room = Room::of_a_batch(&self.shared.disk);
-        self.cursor.read(&self.shared.disk, &mut self.chunk, &mut room, &mut batch)?;
-        Ok(batch)
+        shared.topic(tp.topic)?.waiters.join(Some(tp.partition), &wake);
+        Ok(Self { shared, cursor, chunk: Chunk::default(), pending: None, wake })
     }
 }
 
@@ -78,7 +69,9 @@ impl Reader for EmbeddedReader {
                         return Ok(vec![]);
                     }
                 } else if self.cursor.is_warm() {
-                    return self.read_warm();
+                    let (mut room, mut batch) = (Room::OF_A_BATCH, vec![]);
+                    self.cursor.read(&self.shared.disk, &mut self.chunk, &mut room, &mut batch)?;
+                    return Ok(batch);
                 } else {
                     self.pending = Some(read_aside(&self.shared, self.cursor.clone()));
                 }
@@ -89,13 +82,5 @@ impl Reader for EmbeddedReader {
 
     fn position(&self) -> Offset {
         self.cursor.offset
-    }
-}
-
-impl Drop for EmbeddedReader {
-    fn drop(&mut self) {
-        if let Ok(topic) = self.shared.topic(self.tp.topic) {
-            topic.waiters.leave(self.waiter);
-        }
     }
 }

@@ -2,52 +2,43 @@
 //!
 //! - The process was killed: all data passed to the system is present. At most the last write is torn; it was not
 //!   acknowledged and is cut off.
-//! - The system was restarted (power cut): under [`SyncPolicy::Every`](super::SyncPolicy::Every) everything rolls back
-//!   to the last checkpoint. Files reach the disk in any order, so an effect beyond it could be present without its
-//!   cause.
+//! - The system was restarted (power cut): everything rolls back to the last checkpoint. Files reach the disk in any
+//!   order, so an effect beyond it could be present without its cause.
 //! - A sync failed (the log is marked): pages that can be read may not be on disk, whether the system was restarted or
-//!   not. Under `Every` everything rolls back as after a restart; else records beyond the checkpoint are written again.
+//!   not. Everything rolls back as after a restart.
 //! - Any other invalid data is damage and reported, never dropped.
 
-use std::{fs::File, os::unix::fs::FileExt, path::Path};
+use std::{collections::VecDeque, fs::File, os::unix::fs::FileExt, path::Path};
 
 use super::{
     checkpoint::{Checkpoint, Entry},
-    files::{at, corrupt, open, remove, rewrite, sync_dir},
+    files::{at, corrupt, open, remove, sync_dir},
     frame::{Frame, Kind, Look, MIN_FRAME, look, offset_unchecked},
-    frame_reader::{Chunk, FrameError, FrameReader},
+    frame_reader::{Chunk, FrameReader},
     partition::Writer,
     segment::{Segment, Segments, bases, path, sealed},
 };
-use crate::{LogError, Offset, Partition, SyncPolicy};
+use crate::{Bounds, LogError, Offset, Partition};
 
-/// Rules for recovering a log.
+/// Treatment of files beyond the checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Recovery {
-    /// Roll everything back to the checkpoint.
-    pub(super) roll_back: bool,
-    /// Sealed segments beyond the checkpoint may be incomplete too.
-    pub(super) distrust: bool,
-    /// Discard everything after damage: the policy guaranteed no more.
-    pub(super) forgive: bool,
-    /// Write everything beyond the checkpoint again: a sync of it may succeed although the disk does not have it.
-    pub(super) rewrite: bool,
+pub(super) enum Recovery {
+    /// All but the last write is complete.
+    Continue,
+    /// Sealed segments may be incomplete too: there is no checkpoint, or no boot ID.
+    Distrust,
+    /// Everything rolls back to the checkpoint.
+    RollBack,
 }
 
 impl Recovery {
-    /// Returns the rules for a log with this checkpoint. `failed`: a sync failed since the log was last recovered.
+    /// Returns the treatment for a log with this checkpoint. `failed`: a sync failed since the log was last recovered.
     pub(super) fn after(checkpoint: Option<&Checkpoint>, failed: bool) -> Self {
-        let Some(checkpoint) = checkpoint else {
-            return Self { roll_back: false, distrust: true, forgive: false, rewrite: failed };
-        };
-        let distrust = failed || checkpoint.before_a_restart();
-        let known = failed || !checkpoint.boot.is_empty();
-        let every = SyncPolicy::Every(std::time::Duration::from_secs(1));
-        Self {
-            roll_back: distrust && known && checkpoint.synced(&every),
-            distrust,
-            forgive: distrust && checkpoint.synced(&SyncPolicy::Never),
-            rewrite: failed,
+        match checkpoint {
+            Some(_) if failed => Self::RollBack,
+            Some(last) if !last.before_a_restart() => Self::Continue,
+            Some(last) if !last.boot.is_empty() => Self::RollBack,
+            _ => Self::Distrust,
         }
     }
 }
@@ -63,13 +54,6 @@ pub(super) struct Scan {
     pub(super) seal: Option<Kind>,
 }
 
-impl From<&Entry> for Scan {
-    fn from(entry: &Entry) -> Self {
-        let Entry { len, end, max_ms, sealed, .. } = *entry;
-        Self { len, end, max_ms, seal: sealed.then_some(Kind::Seal) }
-    }
-}
-
 impl Scan {
     pub(super) fn beginning(base: Offset) -> Self {
         Self { len: 0, end: base, max_ms: i64::MIN, seal: None }
@@ -80,7 +64,6 @@ impl Scan {
         mut self,
         path: &Path,
         file: &File,
-        forgive: bool,
         mut each: impl FnMut(Frame) -> Result<(), &'static str>,
     ) -> Result<Self, LogError> {
         let len = file.metadata().map_err(at(path))?.len();
@@ -88,22 +71,22 @@ impl Scan {
             return Err(corrupt(path, len, &format!("the file ends here, but {} bytes of it were durable", self.len)));
         }
         let mut chunk = Chunk::default();
-        let mut walk = FrameReader::new(file, self.len, len, &mut chunk);
+        let mut walk = FrameReader::new(path, file, self.len, len, &mut chunk);
         let (position, reason) = loop {
             match walk.next() {
                 Ok(None) => return Ok(self),
                 Ok(Some(frame)) => {
                     let position = self.len;
                     if let Err(reason) = self.take(&frame, walk.position()).and_then(|()| each(frame)) {
-                        break (position, reason);
+                        break (position, reason.to_owned());
                     }
                 }
-                Err(FrameError::Damaged(position, reason)) => break (position, reason),
-                Err(trouble) => return Err(trouble.of(path)),
+                Err(LogError::Corrupt { position, reason, .. }) => break (position, reason),
+                Err(error) => return Err(error),
             }
         };
         // Nothing follows the last write of a killed process.
-        if !forgive && followed(path, file, (position, len), self.end)? {
+        if followed(path, file, (position, len), self.end)? {
             return Err(corrupt(path, position, &format!("{reason}, but complete records follow")));
         }
         let bytes = len - position;
@@ -146,20 +129,18 @@ fn followed(path: &Path, file: &File, (from, len): (u64, u64), end: Offset) -> R
     }))
 }
 
-/// Recovers the partition in `dir`. `entry` is its entry in the checkpoint.
-pub(super) fn recover(dir: &Path, entry: Option<&Entry>, recovery: Recovery) -> Result<(Segments, Writer), LogError> {
-    let nothing = Entry::default();
-    let entry = entry.unwrap_or(&nothing);
+/// Recovers the partition in `dir`. `entry` is its entry in the checkpoint; the default, if it has none.
+pub(super) fn recover(dir: &Path, entry: &Entry, recovery: Recovery) -> Result<(Segments, Writer), LogError> {
     let mut bases = bases(dir)?;
-    if recovery.roll_back {
+    if recovery == Recovery::RollBack {
         roll_back(dir, entry, &mut bases)?;
     }
-    let mut segments = Segments::default();
+    let mut list: VecDeque<Segment> = VecDeque::new();
     let mut open_last = false;
     let last = bases.last().copied();
     for base in bases {
         let path = path(dir, base);
-        if let Some(before) = segments.list.back().map(|segment: &Segment| segment.end) {
+        if let Some(before) = list.back().map(|segment| segment.end) {
             if base < before {
                 tracing::info!(path = %path.display(), "completing an interrupted compaction");
                 // The new name first, as in a compaction: its sync may have failed.
@@ -168,49 +149,39 @@ pub(super) fn recover(dir: &Path, entry: Option<&Entry>, recovery: Recovery) -> 
                 continue;
             }
             if base > before {
-                return Err(corrupt(
-                    &path,
-                    0,
-                    &format!("the previous file, with the records from offset {before}, is missing"),
-                ));
+                let reason = format!("the previous file, with the records from offset {before}, is missing");
+                return Err(corrupt(&path, 0, &reason));
             }
         }
         let file = open(&path)?;
-        if Some(base) != last && !(recovery.distrust && base >= entry.base) {
-            segments.list.push_back(sealed(&path, &file, base)?);
+        if Some(base) != last && !(recovery == Recovery::Distrust && base >= entry.base) {
+            list.push_back(sealed(&path, &file, base)?);
             continue;
         }
-        if recovery.rewrite && base >= entry.base {
-            rewrite(&path, &file, if base == entry.base { entry.len } else { 0 })?;
-        }
-        let known = if base == entry.base && !recovery.forgive { Scan::from(entry) } else { Scan::beginning(base) };
-        let scan = known.complete(&path, &file, recovery.forgive, |_| Ok(()))?;
-        let (end, compacted) = (scan.end, scan.seal == Some(Kind::CompactedSeal));
-        segments.list.push_back(Segment { base, end, len: scan.len, max_ms: scan.max_ms, generation: 0, compacted });
-        open_last = scan.seal.is_none();
+        let known = if base == entry.base {
+            let Entry { len, end, max_ms, sealed, .. } = *entry;
+            Scan { len, end, max_ms, seal: sealed.then_some(Kind::Seal) }
+        } else {
+            Scan::beginning(base)
+        };
+        let Scan { len, end, max_ms, seal } = known.complete(&path, &file, |_| Ok(()))?;
+        let compacted = seal == Some(Kind::CompactedSeal);
+        list.push_back(Segment { base, end, len, max_ms, generation: 0, compacted });
+        open_last = seal.is_none();
         if open_last && Some(base) != last {
-            if !recovery.forgive {
-                return Err(corrupt(&path, scan.len, "the file does not end with the seal of a complete segment"));
-            }
-            give_up_behind(dir, base)?;
-            break;
+            return Err(corrupt(&path, len, "the file does not end with the seal of a complete segment"));
         }
     }
-    if !recovery.forgive && segments.list.back().map_or(0, |last| last.end) < entry.end {
+    let last = list.back().copied().unwrap_or_else(|| Segment::empty(0));
+    if last.end < entry.end {
         let reason = format!("files are missing: the records before offset {} were durable", entry.end);
         return Err(corrupt(dir, 0, &reason));
     }
-    Ok(finish(segments, open_last, entry))
-}
-
-fn finish(mut segments: Segments, open: bool, entry: &Entry) -> (Segments, Writer) {
-    let ends = segments.list.front().copied().zip(segments.list.back().copied());
-    let Some((first, last)) = ends else { return (segments, Writer::default()) };
-    segments.end = last.end;
-    segments.start = entry.start.clamp(first.base, last.end.max(first.base));
-    let unsynced = segments.list.iter().map(|segment| segment.base).filter(|base| *base >= entry.base).collect();
-    let Segment { base, end: next, len, max_ms, .. } = last;
-    (segments, Writer { next, base, len, max_ms, open, unsynced, new_files: true })
+    let first = list.front().map_or(0, |first| first.base);
+    let bounds = Bounds { start: entry.start.clamp(first, last.end.max(first)), end: last.end };
+    let unsynced = list.iter().map(|segment| segment.base).filter(|base| *base >= entry.base).collect();
+    let writer = Writer { last, open: open_last, unsynced, new_files: !list.is_empty() };
+    Ok((Segments { bounds, list }, writer))
 }
 
 /// Rolls the files back to the checkpoint.
@@ -228,15 +199,6 @@ fn roll_back(dir: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<(), L
         let bytes = len - entry.len;
         tracing::warn!(path = %path.display(), bytes, "the end is beyond the last checkpoint; truncated");
         file.set_len(entry.len).map_err(at(&path))?;
-    }
-    Ok(())
-}
-
-fn give_up_behind(dir: &Path, base: Offset) -> Result<(), LogError> {
-    for later in bases(dir)?.into_iter().filter(|later| *later > base) {
-        let path = path(dir, later);
-        tracing::warn!(path = %path.display(), "the file follows a damaged one; removed");
-        remove(&path)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::{
     files::{at, corrupt},
     frame::{Frame, Kind, Look, MIN_FRAME, look},
 };
-use crate::{LogError, Offset, TopicPartition};
+use crate::{Bounds, LogError, Offset};
 
 /// A segment: a file with the records from `base` up to `end`, exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +37,10 @@ impl Segment {
 }
 
 /// Readable range and segments of a partition. Only the last segment grows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Segments {
-    /// First readable offset; the first segment may begin below it.
-    pub(super) start: Offset,
-    /// Next offset to assign.
-    pub(super) end: Offset,
+    /// Readable range; the first segment may begin below it.
+    pub(super) bounds: Bounds,
     pub(super) list: VecDeque<Segment>,
 }
 
@@ -55,14 +53,6 @@ impl Segments {
     /// Returns the index of the segment that begins at `base`.
     pub(super) fn position(&self, base: Offset) -> Option<usize> {
         self.list.binary_search_by_key(&base, |segment| segment.base).ok()
-    }
-
-    pub(super) fn check(&self, tp: TopicPartition, offset: Offset) -> Result<(), LogError> {
-        if (self.start..=self.end).contains(&offset) {
-            Ok(())
-        } else {
-            Err(LogError::OutOfRange { tp, offset, start: self.start, end: self.end })
-        }
     }
 }
 

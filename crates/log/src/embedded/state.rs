@@ -14,8 +14,8 @@ use std::{
 use orbweaver_messages::Topic;
 
 use super::{
-    Options, SyncPolicy,
-    checkpoint::{Checkpoint, Entry},
+    Options,
+    checkpoint::Checkpoint,
     commits::{Commits, MAX_GROUP, MAX_METADATA},
     disk::Disk,
     flush::FlushState,
@@ -25,7 +25,7 @@ use super::{
     recover::{Recovery, partition_dir, recover},
     waiters::Waiters,
 };
-use crate::{Commit, LogError, Offset, Partition, Record, Refusal, Refused, TopicPartition, TopicSpec};
+use crate::{Commit, LogError, Offset, Record, Refusal, Refused, TopicPartition, TopicSpec};
 
 /// A topic; its partitions are adjacent in the list of all partitions.
 pub(super) struct TopicLog {
@@ -64,37 +64,29 @@ impl Shared {
         let disk = Disk::new(path.to_owned(), options);
         let failed = disk.is_marked()?;
         let recovery = Recovery::after(checkpoint.as_ref(), failed);
-        let sync = disk.options.sync;
-        let still_applies = matches!(sync, SyncPolicy::Every(_))
-            && !failed
-            && checkpoint.as_ref().is_some_and(|last| last.synced(&sync) && !last.before_a_restart());
         if failed {
             tracing::warn!(path = %path.display(), "an earlier sync failed; the log resumes with its durable records");
             // Everything that it names is durable, but the failed sync may have been its own.
             checkpoint.as_ref().map_or(Ok(()), |last| last.store(&disk))?;
-        } else if recovery.roll_back {
+        } else if recovery == Recovery::RollBack {
             tracing::info!(path = %path.display(), "the system was restarted; the log resumes at its last checkpoint");
         }
-        let entries: HashMap<(&str, Partition), &Entry> = checkpoint
-            .iter()
-            .flat_map(|checkpoint| &checkpoint.entries)
-            .map(|entry| ((entry.topic.as_str(), entry.partition), entry))
-            .collect();
         let (mut topics, mut partitions) = (HashMap::new(), vec![]);
         for spec in specs {
             let topic = log_dir::topic(path, spec)?;
             topics.insert(spec.topic, TopicLog { spec: *spec, first: partitions.len(), waiters: Waiters::default() });
             for partition in 0..spec.partitions {
                 let dir = partition_dir(&topic, partition);
-                let found = recover(&dir, entries.get(&(spec.topic.0, partition)).copied(), recovery)?;
+                let known = |last: &Checkpoint| last.entries.get(&(spec.topic.0.to_owned(), partition)).copied();
+                let entry = checkpoint.as_ref().and_then(known).unwrap_or_default();
+                let found = recover(&dir, &entry, recovery)?;
                 let tp = TopicPartition::new(spec.topic, partition);
                 partitions.push(Arc::new(PartitionLog::new(partitions.len(), (tp, *spec), dir, found)));
             }
         }
         let known = checkpoint.as_ref().map(|checkpoint| checkpoint.commits);
         let commits = Commits::open(path, known, recovery)?;
-        let tps = partitions.iter().map(|partition| (partition.tp.topic.0, partition.tp.partition));
-        let passes = FlushState::new(checkpoint, tps);
+        let passes = FlushState::new(checkpoint, partitions.len());
         let shared = Self {
             disk,
             topics,
@@ -109,14 +101,14 @@ impl Shared {
             closing: AtomicBool::new(false),
             _lock: lock,
         };
-        if still_applies {
+        if recovery == Recovery::Continue {
             // A checkpoint now would include records that a killed process left beyond the last one, before the caller
             // could register the sync of the external data that those records refer to.
             shared.commits.dirty.store(false, Ordering::Release);
         } else {
             // From here on the checkpoint has the current boot ID and the files as recovered.
             shared.touch_recovered();
-            shared.pass(true)?;
+            shared.pass()?;
         }
         if failed {
             shared.disk.unmark()?;

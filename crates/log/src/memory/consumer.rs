@@ -12,18 +12,13 @@ use super::{AssignedPartition, Shared};
 use crate::{Commit, Consumer, Event, LogError, Offset, TopicPartition};
 
 pub(super) struct MemoryConsumer {
-    shared: Arc<Shared>,
-    group: String,
-    member: usize,
-    news: Arc<Notify>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) group: String,
+    pub(super) member: usize,
+    pub(super) news: Arc<Notify>,
 }
 
 impl MemoryConsumer {
-    pub(super) fn new(shared: Arc<Shared>, group: &str, member: usize) -> Result<Self, LogError> {
-        let news = shared.state().member(group, member)?.news.clone();
-        Ok(Self { shared, group: group.to_owned(), member, news })
-    }
-
     fn with_held(
         &self,
         tps: &[TopicPartition],
@@ -61,7 +56,7 @@ impl Consumer for MemoryConsumer {
     }
 
     fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError> {
-        self.shared.state().partition(tp)?.check(tp, from)?;
+        self.shared.state().partition(tp)?.bounds.check(tp, from)?;
         self.with_held(&[tp], |held| held.next = Some(from))
     }
 
@@ -85,11 +80,6 @@ impl Consumer for MemoryConsumer {
             member.held.remove(tp);
         }
         Ok(())
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
-        drop(self);
-        ready(Ok(())).boxed()
     }
 }
 

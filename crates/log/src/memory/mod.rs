@@ -89,11 +89,10 @@ impl MemoryLog {
             state.partition(*tp)?;
         }
         state.member(group, member)?;
-        state.fence(group, member, tps);
+        state.fence(group, tps);
         let taken = state.member(group, member)?;
         taken.held.extend(tps.iter().map(|tp| (*tp, AssignedPartition::default())));
-        taken.events.push_back(Event::Assigned(tps.to_vec()));
-        taken.news.notify_one();
+        taken.tell(Event::Assigned(tps.to_vec()));
         Ok(())
     }
 
@@ -114,8 +113,7 @@ impl MemoryLog {
         for tp in tps {
             member.held.get_mut(tp).ok_or(LogError::NotAssigned(*tp))?.revoked = true;
         }
-        member.events.push_back(Event::Revoked(tps.to_vec()));
-        member.news.notify_one();
+        member.tell(Event::Revoked(tps.to_vec()));
         Ok(())
     }
 
@@ -126,8 +124,7 @@ impl MemoryLog {
         for tp in tps {
             member.held.remove(tp);
         }
-        member.events.push_back(Event::Lost(tps.to_vec()));
-        member.news.notify_one();
+        member.tell(Event::Lost(tps.to_vec()));
         Ok(())
     }
 
@@ -142,12 +139,8 @@ impl MemoryLog {
     #[must_use]
     pub fn held(&self, group: &str, member: usize) -> Vec<TopicPartition> {
         let mut state = self.shared.state();
-        let mut tps: Vec<_> = match state.member(group, member) {
-            Ok(member) => member.held.iter().filter(|(_, held)| !held.fenced).map(|(tp, _)| *tp).collect(),
-            Err(_) => vec![],
-        };
-        tps.sort_unstable();
-        tps
+        let Ok(member) = state.member(group, member) else { return vec![] };
+        member.held.iter().filter(|(_, held)| !held.fenced).map(|(tp, _)| *tp).collect()
     }
 
     /// Returns whether member `member` of `group` has received all its assignment events; `false` after it left.
@@ -211,8 +204,8 @@ impl Log for MemoryLog {
     }
 
     fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
-        let member = self.shared.state().join(group, topics)?;
-        Ok(Box::new(MemoryConsumer::new(Arc::clone(&self.shared), group, member)?))
+        let (member, news) = self.shared.state().join(group, topics)?;
+        Ok(Box::new(MemoryConsumer { shared: Arc::clone(&self.shared), group: group.to_owned(), member, news }))
     }
 
     fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
@@ -221,8 +214,7 @@ impl Log for MemoryLog {
     }
 
     fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let bounds = self.shared.state().partition(tp).map(|found| Bounds { start: found.start, end: found.end });
-        ready(bounds).boxed()
+        ready(self.shared.state().partition(tp).map(|found| found.bounds)).boxed()
     }
 
     fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {

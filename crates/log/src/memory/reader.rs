@@ -23,7 +23,7 @@ impl MemoryReader {
         let appended = {
             let mut state = shared.state();
             let partition = state.partition(tp)?;
-            partition.check(tp, position)?;
+            partition.bounds.check(tp, position)?;
             partition.appended.clone()
         };
         Ok(Self { shared, tp, position, appended })
@@ -32,12 +32,12 @@ impl MemoryReader {
     fn read_now(&mut self) -> Result<Vec<ConsumerRecord>, LogError> {
         let mut state = self.shared.state();
         let partition = state.partition(self.tp)?;
-        partition.check(self.tp, self.position)?;
+        partition.bounds.check(self.tp, self.position)?;
         let batch: Vec<_> = partition.read(self.position, BATCH_RECORDS).cloned().collect();
         // A short batch reached the log end, across any gap left by compaction.
         self.position = match batch.last() {
             Some(last) if batch.len() == BATCH_RECORDS => last.offset + 1,
-            _ => partition.end,
+            _ => partition.bounds.end,
         };
         Ok(batch)
     }

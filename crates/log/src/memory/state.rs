@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use super::ScriptedResult;
 use crate::{
-    Commit, ConsumerRecord, Event, LogError, Offset, Partition, RECORD_LIMIT, Record, Refusal, Refused, TopicPartition,
-    TopicSpec,
+    Bounds, Commit, ConsumerRecord, Event, LogError, Offset, Partition, RECORD_LIMIT, Record, Refusal, Refused,
+    TopicPartition, TopicSpec,
 };
 
 /// Maximum number of records per batch.
@@ -22,22 +22,13 @@ const MAX_METADATA: usize = 4_096;
 /// Records of a partition. Offsets may have gaps after compaction.
 #[derive(Default)]
 pub(super) struct Records {
-    pub(super) start: Offset,
-    pub(super) end: Offset,
+    pub(super) bounds: Bounds,
     pub(super) records: VecDeque<ConsumerRecord>,
     /// Wakes the readers of this partition, in the order of their registration, so that simulations are deterministic.
     pub(super) appended: Arc<Notify>,
 }
 
 impl Records {
-    pub(super) fn check(&self, tp: TopicPartition, offset: Offset) -> Result<(), LogError> {
-        if (self.start..=self.end).contains(&offset) {
-            Ok(())
-        } else {
-            Err(LogError::OutOfRange { tp, offset, start: self.start, end: self.end })
-        }
-    }
-
     /// Returns up to `limit` records from `offset` on.
     pub(super) fn read(&self, offset: Offset, limit: usize) -> impl Iterator<Item = &ConsumerRecord> {
         let first = self.records.partition_point(|record| record.offset < offset);
@@ -46,15 +37,15 @@ impl Records {
 
     pub(super) fn offset_at(&self, timestamp_ms: Millis) -> Offset {
         let found = self.records.iter().find(|record| record.timestamp_ms >= timestamp_ms);
-        found.map_or(self.end, |record| record.offset)
+        found.map_or(self.bounds.end, |record| record.offset)
     }
 
     pub(super) fn delete_below(&mut self, tp: TopicPartition, before: Offset) -> Result<(), LogError> {
-        if before > self.end {
-            return Err(LogError::OutOfRange { tp, offset: before, start: self.start, end: self.end });
+        if before > self.bounds.end {
+            return self.bounds.check(tp, before);
         }
-        self.start = self.start.max(before);
-        let gone = self.records.partition_point(|record| record.offset < self.start);
+        self.bounds.start = self.bounds.start.max(before);
+        let gone = self.records.partition_point(|record| record.offset < self.bounds.start);
         self.records.drain(..gone);
         Ok(())
     }
@@ -96,6 +87,14 @@ pub(super) struct Member {
     pub(super) served: Option<TopicPartition>,
     /// Wakes the member when there may be an event for it.
     pub(super) news: Arc<Notify>,
+}
+
+impl Member {
+    /// Queues an event.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+        self.news.notify_one();
+    }
 }
 
 #[derive(Default)]
@@ -144,20 +143,16 @@ impl State {
         found.ok_or_else(|| LogError::Invalid(format!("the group `{group}` has no member {member}")))
     }
 
-    /// Fences all members but `owner` from `tps`, without events.
-    pub(super) fn fence(&mut self, group: &str, owner: usize, tps: &[TopicPartition]) {
-        let Some(group) = self.groups.get_mut(group) else { return };
-        for (number, member) in group.members.iter_mut().enumerate() {
-            let Some(member) = member.as_mut().filter(|_| number != owner) else { continue };
-            for tp in tps {
-                if let Some(held) = member.held.get_mut(tp) {
-                    held.fenced = true;
-                }
-            }
+    /// Fences all members from `tps`, without events.
+    pub(super) fn fence(&mut self, group: &str, tps: &[TopicPartition]) {
+        let members = self.groups.get_mut(group).into_iter().flat_map(|group| group.members.iter_mut().flatten());
+        for (tp, held) in members.flat_map(|member| &mut member.held) {
+            held.fenced |= tps.contains(tp);
         }
     }
 
-    pub(super) fn join(&mut self, name: &str, topics: &[Topic]) -> Result<usize, LogError> {
+    /// Adds a member. Returns its number, and what wakes it.
+    pub(super) fn join(&mut self, name: &str, topics: &[Topic]) -> Result<(usize, Arc<Notify>), LogError> {
         let mut tps = vec![];
         for topic in topics {
             tps.extend((0..self.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
@@ -172,8 +167,9 @@ impl State {
             member.held.extend(tps.iter().map(|tp| (*tp, AssignedPartition::default())));
             member.events.push_back(Event::Assigned(tps));
         }
+        let news = member.news.clone();
         group.members.push(Some(member));
-        Ok(group.members.len() - 1)
+        Ok((group.members.len() - 1, news))
     }
 
     pub(super) fn leave(&mut self, group: &str, member: usize) {
@@ -186,10 +182,7 @@ impl State {
         for record in &records {
             self.partition(record.tp)?;
         }
-        let (limit, error) = match self.append_fates.pop_front() {
-            None | Some(ScriptedResult::Pass) => (usize::MAX, None),
-            Some(ScriptedResult::Fail { after, error }) => (after, Some(error)),
-        };
+        let (limit, error) = next(&mut self.append_fates);
         let (mut offsets, mut refusals) = (Vec::with_capacity(records.len()), vec![]);
         for (index, record) in records.into_iter().enumerate().take(limit) {
             if let Err(refusal) = Refusal::check_size(&record, self.record_limit) {
@@ -198,8 +191,8 @@ impl State {
                 continue;
             }
             let partition = self.partition(record.tp)?;
-            let offset = partition.end;
-            partition.end += 1;
+            let offset = partition.bounds.end;
+            partition.bounds.end += 1;
             let headers = record.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             partition.records.push_back(ConsumerRecord {
                 tp: record.tp,
@@ -242,10 +235,7 @@ impl State {
                 return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
             }
         }
-        let (limit, error) = match self.commit_fates.pop_front() {
-            None | Some(ScriptedResult::Pass) => (usize::MAX, None),
-            Some(ScriptedResult::Fail { after, error }) => (after, Some(error)),
-        };
+        let (limit, error) = next(&mut self.commit_fates);
         self.groups.entry(name.to_owned()).or_default().commits.extend(commits.into_iter().take(limit));
         error.map_or(Ok(()), Err)
     }
@@ -275,14 +265,14 @@ impl State {
         for (tp, offset) in ready {
             let room = BATCH_RECORDS.saturating_sub(batch.len());
             let partition = self.partition(tp)?;
-            if room == 0 || offset >= partition.end {
+            if room == 0 || offset >= partition.bounds.end {
                 continue;
             }
-            partition.check(tp, offset)?;
+            partition.bounds.check(tp, offset)?;
             let before = batch.len();
             batch.extend(partition.read(offset, room).cloned());
             // If only a gap remains, continue after it.
-            let end = partition.end;
+            let end = partition.bounds.end;
             let next = batch.get(before..).and_then(<[_]>::last).map_or(end, |record| record.offset + 1);
             if let Some(held) = self.member(group, number)?.held.get_mut(&tp) {
                 held.next = Some(next);
@@ -293,5 +283,13 @@ impl State {
             self.member(group, number)?.served = last;
         }
         Ok((!batch.is_empty()).then_some(Event::Records(batch)))
+    }
+}
+
+/// Returns how many entries of the next call take effect, and its error.
+fn next(fates: &mut VecDeque<ScriptedResult>) -> (usize, Option<LogError>) {
+    match fates.pop_front() {
+        None | Some(ScriptedResult::Pass) => (usize::MAX, None),
+        Some(ScriptedResult::Fail { after, error }) => (after, Some(error)),
     }
 }

@@ -8,7 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use orbweaver_log::{
-    Cleanup, ConsumerRecord, EmbeddedLog, Log, LogError, Offset, Options, Record, SyncPolicy, TopicPartition, TopicSpec,
+    Cleanup, Commit, Consumer, ConsumerRecord, EmbeddedLog, Log, LogError, Offset, Options, Record, TopicPartition,
+    TopicSpec,
 };
 use orbweaver_messages::Topic;
 
@@ -26,7 +27,7 @@ pub(crate) fn specs() -> Vec<TopicSpec> {
 /// Options with small segments and no background activity.
 pub(crate) fn still() -> Options {
     Options {
-        sync: SyncPolicy::Every(Duration::from_secs(3_600)),
+        sync_every: Duration::from_secs(3_600),
         segment_bytes: 4 << 10,
         open_files: 4,
         maintain_every: None,
@@ -100,6 +101,25 @@ pub(crate) async fn try_read_all(log: &dyn Log, tp: TopicPartition) -> Result<Ve
         assert!(reader.position() > before, "reading is stalled at {before}");
     }
     Ok(all)
+}
+
+/// Commits for partition 0 of [`DELETE`] as a group.
+pub(crate) async fn commit(log: &dyn Log, offset: Offset) -> Result<(), LogError> {
+    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
+    consumer.commit(vec![(tp(DELETE, 0), Commit { offset, metadata: String::new() })]).await
+}
+
+/// Returns the commit of that group.
+pub(crate) async fn committed(log: &dyn Log) -> Option<Offset> {
+    log.committed("group", &[tp(DELETE, 0)]).await.unwrap()[0].as_ref().map(|commit| commit.offset)
+}
+
+/// Returns a consumer that delivers partition 0 of [`DELETE`] from `from` on.
+pub(crate) async fn started(log: &dyn Log, from: Offset) -> Box<dyn Consumer> {
+    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
+    consumer.poll(Duration::ZERO).await.unwrap();
+    consumer.start(tp(DELETE, 0), from).unwrap();
+    consumer
 }
 
 /// Returns a copy of the files, as a process killed now would leave them.

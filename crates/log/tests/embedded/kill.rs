@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Commit, EmbeddedLog, Log, Options, SyncPolicy, TopicPartition};
+use orbweaver_log::{Commit, EmbeddedLog, Log, Options, TopicPartition};
 use tempfile::tempdir;
 
 use crate::fixture::{COMPACT, DELETE, KEEP, PARTITIONS, open, read_all, record, specs, still, tp};
@@ -37,9 +37,8 @@ fn appends_until_it_is_killed() {
 }
 
 async fn append_for_ever(dir: &Path, round: u64) {
-    let every = Some(Duration::from_millis(3));
-    let sync = SyncPolicy::Every(Duration::from_millis(2));
-    let log = EmbeddedLog::open(dir, Options { sync, maintain_every: every, ..still() }, &specs()).unwrap();
+    let (sync_every, maintain_every) = (Duration::from_millis(2), Some(Duration::from_millis(3)));
+    let log = EmbeddedLog::open(dir, Options { sync_every, maintain_every, ..still() }, &specs()).unwrap();
     let mut consumer = log.consumer(GROUP, &[DELETE]).unwrap();
     let mut number = round * 1_000_000;
     loop {

@@ -1,11 +1,11 @@
 //! Opening: locking, refusals and their messages, recovered contents.
 
-use std::{fs, time::Duration};
+use std::fs;
 
-use orbweaver_log::{Bounds, Cleanup, Commit, EmbeddedLog, Log, LogError, Record, TopicSpec};
+use orbweaver_log::{Bounds, Cleanup, Commit, EmbeddedLog, Log, LogError, TopicSpec};
 use tempfile::tempdir;
 
-use crate::fixture::{DELETE, KEEP, append, open, read_all, specs, still, tp, try_open};
+use crate::fixture::{DELETE, KEEP, append, commit, committed, open, read_all, specs, still, tp, try_open};
 
 fn refusal(error: Option<LogError>) -> String {
     match error {
@@ -15,19 +15,14 @@ fn refusal(error: Option<LogError>) -> String {
 }
 
 #[test]
-fn a_second_opener_is_refused_until_the_first_has_closed() {
+fn a_second_opener_and_another_number_of_partitions_are_refused() {
     let dir = tempdir().unwrap();
     let log = open(dir.path());
     let reason = refusal(try_open(dir.path()).err());
     assert!(reason.contains("in use by another process"), "{reason}");
     log.close().unwrap();
     drop(open(dir.path()));
-}
 
-#[test]
-fn another_number_of_partitions_is_refused_with_what_mends_it() {
-    let dir = tempdir().unwrap();
-    drop(open(dir.path()));
     let other = [TopicSpec::new(KEEP, 8, Cleanup::Keep)];
     let reason = refusal(EmbeddedLog::open(dir.path(), still(), &other).err());
     assert!(reason.contains("has 2 partitions, not 8; use 2, or create a log in another directory"), "{reason}");
@@ -84,9 +79,7 @@ async fn topics_that_are_not_asked_for_stay_as_they_are() {
     let log = open(dir.path());
     append(&log, at, 0..100).await;
     log.delete_below(at, 60).await.unwrap();
-    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
-    consumer.commit(vec![(at, Commit { offset: 60, metadata: String::new() })]).await.unwrap();
-    drop(consumer);
+    commit(&log, 60).await.unwrap();
     log.close().unwrap();
 
     let others: Vec<_> = specs().into_iter().filter(|spec| spec.topic != DELETE).collect();
@@ -97,19 +90,5 @@ async fn topics_that_are_not_asked_for_stay_as_they_are() {
 
     let log = open(dir.path());
     assert_eq!(log.bounds(at).await.unwrap(), Bounds { start: 60, end: 100 });
-    assert_eq!(log.committed("group", &[at]).await.unwrap()[0].as_ref().map(|commit| commit.offset), Some(60));
-}
-
-#[tokio::test]
-async fn the_record_limit_is_an_option() {
-    let dir = tempdir().unwrap();
-    let options = orbweaver_log::Options { record_limit: 1_000, ..still() };
-    let log = EmbeddedLog::open(dir.path(), options, &specs()).unwrap();
-    let at = tp(KEEP, 0);
-    let of = |bytes| Record { tp: at, key: None, value: Some(vec![1; bytes].into()), headers: vec![], timestamp_ms: 0 };
-    let refused = log.append(vec![of(10), of(1_001), of(1_000)]).await.unwrap_err().to_string();
-    assert!(refused.ends_with("a record of 1001 bytes; allowed: 1000"), "{refused}");
-    assert_eq!(log.bounds(at).await.unwrap().end, 2, "the neighbours are appended");
-    let mut reader = log.reader(at, 1).await.unwrap();
-    assert_eq!(reader.read(Duration::from_secs(5)).await.unwrap()[0].value.as_ref().unwrap().len(), 1_000);
+    assert_eq!(committed(&log).await, Some(60));
 }

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use orbweaver_log::{Bounds, EmbeddedLog, Event, Log, LogError, Options};
 use tempfile::tempdir;
 
-use crate::fixture::{DELETE, KEEP, PARTITIONS, append, files, number, open, read_all, specs, still, tp};
+use crate::fixture::{DELETE, KEEP, PARTITIONS, append, files, number, open, read_all, specs, started, still, tp};
 
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -50,9 +50,7 @@ async fn a_consumer_overtaken_by_a_deletion_is_told() {
     let at = tp(DELETE, 0);
     let log = open(dir.path());
     append(&log, at, 0..200).await;
-    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
-    consumer.poll(WAIT).await.unwrap();
-    consumer.start(at, 10).unwrap();
+    let mut consumer = started(&log, 10).await;
     log.delete_below(at, 150).await.unwrap();
     let reported = consumer.poll(WAIT).await;
     assert!(matches!(reported, Err(LogError::OutOfRange { offset: 10, start: 150, .. })), "{reported:?}");
@@ -67,9 +65,7 @@ async fn what_was_read_before_a_pause_or_a_new_start_is_not_delivered() {
     let at = tp(DELETE, 0);
     let log = open(dir.path());
     append(&log, at, 0..200).await;
-    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
-    consumer.poll(WAIT).await.unwrap();
-    consumer.start(at, 0).unwrap();
+    let mut consumer = started(&log, 0).await;
     // An old segment is read on the blocking pool; the poll ends before that read, unless the read was quick.
     let mut tries = 0;
     while consumer.poll(Duration::ZERO).await.unwrap().is_some() {
@@ -114,12 +110,10 @@ async fn few_files_are_open_however_many_there_are() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_record_comes_once_while_many_append_segments_roll_and_old_ones_go() {
     let dir = tempdir().unwrap();
-    let options = Options { sync: orbweaver_log::SyncPolicy::Every(Duration::from_millis(1)), ..still() };
+    let options = Options { sync_every: Duration::from_millis(1), ..still() };
     let log = std::sync::Arc::new(EmbeddedLog::open(dir.path(), options, &specs()).unwrap());
     let at = tp(DELETE, 0);
-    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
-    consumer.poll(WAIT).await.unwrap();
-    consumer.start(at, 0).unwrap();
+    let mut consumer = started(&*log, 0).await;
     let (writers, each) = (4, 1_000);
     for writer in 0..writers {
         let log = std::sync::Arc::clone(&log);
