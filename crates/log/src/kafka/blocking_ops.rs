@@ -7,7 +7,7 @@ use rdkafka::{
     ClientConfig, TopicPartitionList,
     config::FromClientConfigAndContext,
     consumer::{BaseConsumer, CommitMode, Consumer as _},
-    error::KafkaError,
+    error::{KafkaError, KafkaResult},
     types::RDKafkaErrorCode as Code,
 };
 use tokio::{
@@ -18,13 +18,12 @@ use tokio::{
 
 use super::{
     GroupProtocol, KafkaConfig,
-    broker_queries::{bounds, committed, position, raw_partition},
-    check_range,
+    broker_queries::{Named, bounds, committed, position, raw_partition},
     client::{MAX_POLL_INTERVAL, Names, invalid, reading, to_log_error},
     member_partitions::Seek,
-    rebalance::{BrokerPartitions, RebalanceContext, assign_unless_lost, release_partitions},
+    rebalance::{RebalanceContext, assign_unless_lost, release_partitions},
 };
-use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
+use crate::{Commit, LogError, Offset, TopicPartition};
 
 /// Timeout of a seek before it is retried.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,7 +66,7 @@ pub(super) struct RejectedPosition {
 /// Partitions assigned by the brokers and not yet accepted.
 #[derive(Clone, Default)]
 pub(super) struct PendingAssignment {
-    pub(super) tps: Vec<(TopicPartition, Arc<str>)>,
+    pub(super) tps: Named,
     /// Number of losses before this assignment.
     pub(super) losses: u64,
 }
@@ -113,7 +112,7 @@ pub(super) fn probe(
 ) -> Result<Vec<TopicPartition>, LogError> {
     let mut readable = vec![];
     for ((tp, offset), bounds) in positions.iter().zip(bounds(client, named, timeout)?) {
-        check_range(*tp, *offset, bounds)?;
+        bounds.check(*tp, *offset)?;
         readable.extend((*offset < bounds.end).then_some(*tp));
     }
     Ok(readable)
@@ -137,25 +136,27 @@ pub(super) fn member(
 
 /// Accepts assigned partitions at their log ends (see `rebalance::take`); returns `false` if they were lost meanwhile.
 pub(super) fn take_at_ends(client: &Client, given: &PendingAssignment, timeout: Duration) -> Result<bool, LogError> {
-    let ends = bounds(client, &given.tps, timeout)?;
-    let tp = |((tp, name), bounds): (&(TopicPartition, Arc<str>), Bounds)| {
-        (name.to_string(), raw_partition(tp.partition), position(bounds.end))
-    };
-    let tps: Vec<_> = given.tps.iter().zip(ends).map(tp).collect();
-    assign_unless_lost(client, &tps, given.losses).map_err(|error| to_log_error("accepting an assignment", &error))
+    let ends = bounds(client, &given.tps, timeout)?.into_iter().map(|bounds| bounds.end);
+    take(client, given, ends).map_err(|error| to_log_error("accepting an assignment", &error))
+}
+
+fn take(client: &Client, given: &PendingAssignment, at: impl IntoIterator<Item = Offset>) -> KafkaResult<bool> {
+    let mut list = TopicPartitionList::with_capacity(given.tps.len());
+    for ((tp, name), at) in given.tps.iter().zip(at) {
+        list.add_partition_offset(name, raw_partition(tp.partition), position(at))?;
+    }
+    assign_unless_lost(client, &list, given.losses)
 }
 
 /// Shuts a client down. An unanswered rebalance would keep it alive indefinitely.
-pub(super) fn end(client: Arc<Client>, going: &BrokerPartitions, given: &PendingAssignment) {
+pub(super) fn end(client: Arc<Client>, going: &TopicPartitionList, given: &PendingAssignment) {
     client.context().leave();
-    let tp = |(tp, name): &(TopicPartition, Arc<str>)| (name.to_string(), raw_partition(tp.partition), position(0));
-    let tps: Vec<_> = given.tps.iter().map(tp).collect();
-    if !tps.is_empty()
-        && let Err(error) = assign_unless_lost(&client, &tps, given.losses)
+    if !given.tps.is_empty()
+        && let Err(error) = take(&client, given, std::iter::repeat(0))
     {
         tracing::debug!(%error, "partitions could not be accepted before leaving the group");
     }
-    if !going.is_empty()
+    if going.count() > 0
         && let Err(error) = release_partitions(&client, going)
     {
         tracing::debug!(%error, "partitions could not be released before leaving the group");
@@ -180,7 +181,7 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
     let mut within = HashMap::with_capacity(seeks.len());
     for ((seek, name), bounds) in seeks.into_iter().zip(bounds) {
         let partition = raw_partition(seek.tp.partition);
-        match check_range(seek.tp, seek.from, bounds) {
+        match bounds.check(seek.tp, seek.from) {
             Err(error) => {
                 tracing::debug!(%error, "a start offset is not in the log");
                 sought.push((seek, Through::OutOfRange));

@@ -27,7 +27,7 @@ use super::{
     KafkaConfig,
     client::{LoggingContext, Names, invalid, is_transient, properties, reading, to_log_error, to_log_error_at},
 };
-use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
+use crate::{Bounds, Commit, LogError, Offset, Partition, TopicPartition};
 
 /// Maximum number of concurrent queries; each occupies a thread while it waits.
 const AT_ONCE: usize = 8;
@@ -88,14 +88,14 @@ impl BrokerQueries {
         &self,
         client: Arc<Client>,
         patience: Duration,
-        request: impl Fn(&Client) -> Result<T, LogError> + Send + Sync + 'static,
+        request: impl Fn(&Client, Duration) -> Result<T, LogError> + Send + Sync + 'static,
     ) -> Result<T, LogError> {
         let request = Arc::new(request);
         self.retry(patience, || async {
             let _permit = self.permits.acquire().await;
-            let (client, request) = (client.clone(), request.clone());
+            let (client, request, timeout) = (client.clone(), request.clone(), self.timeout);
             let answer = spawn_blocking(move || {
-                let answer = request(&client);
+                let answer = request(&client, timeout);
                 // Drains log and error events from the client's queue.
                 let mut empty = 0;
                 while empty < EMPTY_POLLS {
@@ -156,14 +156,14 @@ impl BrokerQueries {
     }
 
     /// Returns the topics of the prefix with their partition counts.
-    pub(super) async fn partitions(&self, patience: Duration) -> Result<HashMap<String, u32>, LogError> {
-        let (names, timeout) = (self.names.clone(), self.timeout);
-        self.query(self.client.clone(), patience, move |client| {
+    pub(super) async fn partitions(&self, patience: Duration) -> Result<HashMap<Arc<str>, Partition>, LogError> {
+        let names = self.names.clone();
+        self.query(self.client.clone(), patience, move |client, timeout| {
             let metadata =
                 client.fetch_metadata(None, timeout).map_err(|error| to_log_error("listing topics", &error))?;
             let own = metadata.topics().iter().filter(|topic| topic.error().is_none() && names.is_own(topic.name()));
             let counted =
-                own.map(|topic| (topic.name().to_owned(), u32::try_from(topic.partitions().len()).unwrap_or(u32::MAX)));
+                own.map(|topic| (Arc::from(topic.name()), u32::try_from(topic.partitions().len()).unwrap_or(u32::MAX)));
             Ok(counted.collect())
         })
         .await
@@ -171,8 +171,7 @@ impl BrokerQueries {
 
     /// Returns the ID of any broker.
     pub(super) async fn any_broker(&self) -> Result<i32, LogError> {
-        let timeout = self.timeout;
-        self.query(self.client.clone(), self.patience, move |client| {
+        self.query(self.client.clone(), self.patience, |client, timeout| {
             let metadata =
                 client.fetch_metadata(None, timeout).map_err(|error| to_log_error("listing brokers", &error))?;
             let broker = metadata.brokers().first().map(rdkafka::metadata::MetadataBroker::id);
@@ -183,8 +182,7 @@ impl BrokerQueries {
 
     /// Returns log starts and log ends, in two requests per broker.
     pub(super) async fn bounds(&self, tps: Named) -> Result<Vec<Bounds>, LogError> {
-        let timeout = self.timeout;
-        self.query(self.client.clone(), self.patience, move |client| bounds(client, &tps, timeout)).await
+        self.query(self.client.clone(), self.patience, move |client, timeout| bounds(client, &tps, timeout)).await
     }
 
     /// Returns the offset of the first record at or after a timestamp; `None` if there is none.
@@ -194,9 +192,8 @@ impl BrokerQueries {
         name: Arc<str>,
         timestamp_ms: i64,
     ) -> Result<Option<Offset>, LogError> {
-        let timeout = self.timeout;
         let tps = vec![(tp, name)];
-        self.query(self.client.clone(), self.patience, move |client| {
+        self.query(self.client.clone(), self.patience, move |client, timeout| {
             Ok(offsets(client, &tps, Position::Offset(timestamp_ms.max(0)), timeout)?.pop().flatten())
         })
         .await
@@ -207,14 +204,14 @@ impl BrokerQueries {
         if tps.is_empty() {
             return Ok(vec![]);
         }
-        let (client, timeout) = (self.of_group(group)?, self.timeout);
-        self.query(client, self.patience, move |client| committed(client, &tps, timeout)).await
+        let client = self.of_group(group)?;
+        self.query(client, self.patience, move |client, timeout| committed(client, &tps, timeout)).await
     }
 
     /// Commits for a group without members.
     pub(super) async fn commit(&self, group: &str, commits: Vec<(Arc<str>, u32, Offset)>) -> Result<(), LogError> {
         let (client, name) = (self.of_group(group)?, self.names.group(group));
-        self.query(client, self.patience, move |client| {
+        self.query(client, self.patience, move |client, _| {
             let mut list = TopicPartitionList::with_capacity(commits.len());
             for (topic, partition, offset) in &commits {
                 let wrong = |error: KafkaError| LogError::Invalid(format!("offset {offset} of {topic}: {error}"));
@@ -310,25 +307,31 @@ fn offsets<C: rdkafka::consumer::ConsumerContext>(
         list.add_partition_offset(name, raw_partition(tp.partition), at)
             .map_err(|error| to_log_error_at("an offset", *tp, &error))?;
     }
-    let found =
-        client.offsets_for_times(list, timeout).map_err(|error| to_log_error_at("the offsets", *first, &error))?;
-    let mut by_tp = by_tp(&found);
-    let mut offsets = Vec::with_capacity(tps.len());
-    for (tp, name) in tps {
-        let element = by_tp.remove(&(name.to_string(), raw_partition(tp.partition)));
-        let element = element.ok_or(LogError::UnknownPartition(*tp))?;
-        element.error().map_err(|error| to_log_error_at("the offsets", *tp, &error))?;
-        offsets.push(match element.offset() {
-            Position::Offset(offset) => Offset::try_from(offset).ok(),
-            _ => None,
-        });
-    }
-    Ok(offsets)
+    let what = "the offsets";
+    let found = client.offsets_for_times(list, timeout).map_err(|error| to_log_error_at(what, *first, &error))?;
+    Ok(in_order(&found, tps, what)?.iter().map(offset_of).collect())
 }
 
-/// Indexes a list by topic and partition: its own lookup is a linear search.
-fn by_tp(list: &TopicPartitionList) -> HashMap<(String, i32), TopicPartitionListElem<'_>> {
-    list.elements().into_iter().map(|element| ((element.topic().to_owned(), element.partition()), element)).collect()
+/// Returns the elements of `list` in the order of `tps`. Fails if one is missing or has an error; `what` describes it.
+fn in_order<'a>(
+    list: &'a TopicPartitionList,
+    tps: &[(TopicPartition, Arc<str>)],
+    what: &str,
+) -> Result<Vec<TopicPartitionListElem<'a>>, LogError> {
+    // The list's own lookup is a linear search.
+    let keyed = list.elements().into_iter().map(|element| ((element.topic().to_owned(), element.partition()), element));
+    let mut by_tp: HashMap<_, _> = keyed.collect();
+    let take = |(tp, name): &(TopicPartition, Arc<str>)| {
+        let element = by_tp.remove(&(name.to_string(), raw_partition(tp.partition)));
+        let element = element.ok_or(LogError::UnknownPartition(*tp))?;
+        element.error().map_err(|error| to_log_error_at(what, *tp, &error))?;
+        Ok(element)
+    };
+    tps.iter().map(take).collect()
+}
+
+fn offset_of(element: &TopicPartitionListElem<'_>) -> Option<Offset> {
+    if let Position::Offset(offset) = element.offset() { Offset::try_from(offset).ok() } else { None }
 }
 
 /// Returns the commits of the client's group.
@@ -342,20 +345,10 @@ pub(super) fn committed<C: rdkafka::consumer::ConsumerContext>(
         list.add_partition(name, raw_partition(tp.partition));
     }
     let found = client.committed_offsets(list, timeout).map_err(|error| to_log_error("reading commits", &error))?;
-    let mut by_tp = by_tp(&found);
-    let mut commits = Vec::with_capacity(tps.len());
-    for (tp, name) in tps {
-        let element = by_tp.remove(&(name.to_string(), raw_partition(tp.partition)));
-        let element = element.ok_or(LogError::UnknownPartition(*tp))?;
-        element.error().map_err(|error| to_log_error_at("the commit", *tp, &error))?;
-        commits.push(match element.offset() {
-            Position::Offset(offset) => {
-                Offset::try_from(offset).ok().map(|offset| Commit { offset, metadata: element.metadata().to_owned() })
-            }
-            _ => None,
-        });
-    }
-    Ok(commits)
+    let commit = |element: &TopicPartitionListElem<'_>| {
+        Some(Commit { offset: offset_of(element)?, metadata: element.metadata().to_owned() })
+    };
+    Ok(in_order(&found, tps, "the commit")?.iter().map(commit).collect())
 }
 
 #[cfg(test)]

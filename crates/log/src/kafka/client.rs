@@ -9,10 +9,11 @@ use rdkafka::{
 
 use super::{
     KafkaConfig,
+    eof::end_of,
     login::{is_login, is_rejection},
     producer::FRAMING_BYTES,
 };
-use crate::{DEAD_LETTER_ROOM, LogError, RECORD_LIMITS, TopicPartition};
+use crate::{DEAD_LETTER_ROOM, LogError, Offset, RECORD_LIMITS, TopicPartition};
 use orbweaver_messages::Topic;
 
 /// Prefix of the pipeline's own names, replaced by the cluster's prefix.
@@ -116,17 +117,23 @@ pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
     client
 }
 
-/// Client context that logs errors, since the failing call reports those that matter, and keeps a rejected login, which
-/// no call reports.
+/// Client context that logs errors, since the failing call reports those that matter, and keeps what no call reports: a
+/// rejected login, and the end of a partition.
 #[derive(Debug, Default)]
 pub(super) struct LoggingContext {
     rejection: Mutex<Option<String>>,
+    end: Mutex<Option<Offset>>,
 }
 
 impl LoggingContext {
     /// Returns the text of the last rejected login.
     pub(super) fn rejection(&self) -> Option<String> {
         self.rejection.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the end of a partition that the last poll reported; `None` if the text has none.
+    pub(super) fn take_end(&self) -> Option<Offset> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -136,7 +143,10 @@ impl ClientContext for LoggingContext {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        if error.rdkafka_error_code().is_some_and(is_login) && is_rejection(reason) {
+        let code = error.rdkafka_error_code();
+        if code == Some(Code::PartitionEOF) {
+            *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end_of(reason);
+        } else if code.is_some_and(is_login) && is_rejection(reason) {
             *self.rejection.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
         }
         log_error(&error, reason);

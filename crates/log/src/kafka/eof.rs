@@ -1,54 +1,17 @@
-//! The end of a partition, as a consumer observed it.
+//! The end of a partition, as a consumer observed it (pure).
 //!
 //! librdkafka reports that a partition has no more records, but the binding drops the offset from the event. The
 //! event's text contains it, and reaches the context first, in the same poll. The offset matters: a new leader may lag
 //! behind what its predecessor acknowledged (KIP-207), so this event does not prove an end that another leader
 //! reported.
 
-use std::sync::{Mutex, PoisonError};
-
-use rdkafka::{
-    ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError,
-    types::RDKafkaErrorCode as Code,
-};
-
-use super::client::{log_error, log_line};
 use crate::Offset;
 
 /// Text before the offset in librdkafka's message (`rd_kafka_fetch_reply_handle_partition_error`).
 const BEFORE_OFFSET: &str = "reached end of partition at offset ";
 
-/// Context of a consumer with end-of-partition events.
-#[derive(Debug, Default)]
-pub(super) struct Ends {
-    last: Mutex<Option<Offset>>,
-}
-
-impl Ends {
-    /// Takes the end offset that the last poll reported; `None` if the text has none.
-    pub(super) fn take(&self) -> Option<Offset> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl ClientContext for Ends {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        log_line(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        if error.rdkafka_error_code() == Some(Code::PartitionEOF) {
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = end_of(reason);
-        } else {
-            log_error(&error, reason);
-        }
-    }
-}
-
-impl ConsumerContext for Ends {}
-
 /// Parses the end offset from a librdkafka message.
-fn end_of(reason: &str) -> Option<Offset> {
+pub(super) fn end_of(reason: &str) -> Option<Offset> {
     let (_, rest) = reason.split_once(BEFORE_OFFSET)?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).map_or(rest, |end| &rest[..end]);
     digits.parse().ok()

@@ -9,8 +9,8 @@ use crate::{ConsumerRecord, LogError, Offset, TopicPartition};
 struct PartitionState {
     /// Lowest deliverable offset; `None` until started.
     next: Option<Offset>,
-    /// Number of the pending seek; a later start has a higher one.
-    seek: Option<u64>,
+    /// Whether the seek to `next` is pending.
+    seeks: bool,
     /// Whether the caller paused it.
     paused: bool,
     /// Whether librdkafka is paused and fetches nothing.
@@ -24,7 +24,6 @@ struct PartitionState {
 #[derive(Debug, Default)]
 pub(super) struct MemberPartitions {
     tps: BTreeMap<TopicPartition, PartitionState>,
-    seeks: u64,
     /// Total bytes of the queued records.
     waiting_bytes: usize,
 }
@@ -34,7 +33,6 @@ pub(super) struct MemberPartitions {
 pub(super) struct Seek {
     pub(super) tp: TopicPartition,
     pub(super) from: Offset,
-    pub(super) number: u64,
 }
 
 impl MemberPartitions {
@@ -96,10 +94,9 @@ impl MemberPartitions {
     pub(super) fn start(&mut self, at: TopicPartition, from: Offset) -> Result<bool, LogError> {
         let tp = self.tps.get_mut(&at).filter(|tp| tp.going.is_none());
         let tp = tp.ok_or(LogError::NotAssigned(at))?;
-        self.seeks += 1;
         self.waiting_bytes -= clear(&mut tp.waiting);
         tp.next = Some(from);
-        tp.seek = Some(self.seeks);
+        tp.seeks = true;
         Ok(!std::mem::replace(&mut tp.stopped, true))
     }
 
@@ -116,7 +113,7 @@ impl MemberPartitions {
     /// Handles a received record: returned if deliverable now, queued if its partition is paused, dropped otherwise.
     pub(super) fn offer(&mut self, record: ConsumerRecord) -> Option<ConsumerRecord> {
         let tp = self.tps.get_mut(&record.tp)?;
-        let next = tp.next.filter(|_| tp.seek.is_none() && tp.going.is_none())?;
+        let next = tp.next.filter(|_| !tp.seeks && tp.going.is_none())?;
         if record.offset < next {
             return None;
         }
@@ -168,12 +165,7 @@ impl MemberPartitions {
     /// Returns the partitions to resume in librdkafka.
     pub(super) fn runs(&mut self) -> Vec<TopicPartition> {
         let stopped = self.tps.iter_mut().filter(|(_, tp)| {
-            tp.stopped
-                && !tp.paused
-                && tp.next.is_some()
-                && tp.seek.is_none()
-                && tp.waiting.is_empty()
-                && tp.going.is_none()
+            tp.stopped && !tp.paused && tp.next.is_some() && !tp.seeks && tp.waiting.is_empty() && tp.going.is_none()
         });
         stopped
             .map(|(at, tp)| {
@@ -185,15 +177,15 @@ impl MemberPartitions {
 
     /// Returns the pending seeks.
     pub(super) fn seeks(&self) -> Vec<Seek> {
-        let wanted = self.tps.iter().filter(|(_, tp)| tp.going.is_none());
-        wanted.filter_map(|(at, tp)| Some(Seek { tp: *at, from: tp.next?, number: tp.seek? })).collect()
+        let wanted = self.tps.iter().filter(|(_, tp)| tp.seeks && tp.going.is_none());
+        wanted.filter_map(|(at, tp)| Some(Seek { tp: *at, from: tp.next? })).collect()
     }
 
     /// Marks a seek as done.
     pub(super) fn sought(&mut self, seek: Seek) {
-        // A later start has its own seek.
-        if let Some(tp) = self.tps.get_mut(&seek.tp).filter(|tp| tp.seek == Some(seek.number)) {
-            tp.seek = None;
+        // A later start elsewhere has its own seek.
+        if let Some(tp) = self.tps.get_mut(&seek.tp).filter(|tp| tp.next == Some(seek.from)) {
+            tp.seeks = false;
         }
     }
 

@@ -64,19 +64,12 @@ use pool::ReaderPool;
 use producer::BatchProducer;
 use reader::KafkaReader;
 
-/// A topic on the brokers.
-#[derive(Debug, Clone)]
-struct Known {
-    name: Arc<str>,
-    partitions: Partition,
-}
-
 /// A log on Kafka. Call [`KafkaLog::close`] before dropping it; otherwise unacknowledged records are not waited for.
 pub struct KafkaLog {
     config: KafkaConfig,
     names: Names,
-    /// By topic name on the brokers.
-    known: RwLock<HashMap<String, Known>>,
+    /// Partition counts, by topic name on the brokers.
+    known: RwLock<HashMap<Arc<str>, Partition>>,
     appender: BatchProducer,
     inquiry: BrokerQueries,
     pool: ReaderPool,
@@ -147,7 +140,7 @@ impl KafkaLog {
     /// # Errors
     /// If a topic-partition is unknown, or the brokers refuse, as they do while the group has members.
     pub async fn begin_group(&self, group: &str, begin: Vec<(TopicPartition, Offset)>) -> Result<(), LogError> {
-        let named = |(tp, offset): (TopicPartition, Offset)| Ok((self.tp(tp)?.name, tp.partition, offset));
+        let named = |(tp, offset): (TopicPartition, Offset)| Ok((self.name(tp)?, tp.partition, offset));
         let commits = begin.into_iter().map(named).collect::<Result<_, LogError>>()?;
         self.inquiry.commit(group, commits).await
     }
@@ -155,27 +148,25 @@ impl KafkaLog {
     /// Reloads the list of topics.
     async fn refresh(&self, patience: Duration) -> Result<(), LogError> {
         let found = self.inquiry.partitions(patience).await?;
-        let known = found.into_iter().map(|(name, partitions)| {
-            let known = Known { name: Arc::from(&*name), partitions };
-            (name, known)
-        });
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.collect();
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = found;
         Ok(())
     }
 
-    fn topic(&self, topic: Topic) -> Result<Known, LogError> {
+    /// Returns the name of a topic on the brokers, and its partition count.
+    fn topic(&self, topic: Topic) -> Result<(Arc<str>, Partition), LogError> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(&self.names.topic(topic)).cloned().ok_or(LogError::UnknownTopic(topic))
+        let found = known.get_key_value(&*self.names.topic(topic));
+        found.map(|(name, partitions)| (name.clone(), *partitions)).ok_or(LogError::UnknownTopic(topic))
     }
 
-    /// Returns the topic of an existing topic-partition.
-    fn tp(&self, tp: TopicPartition) -> Result<Known, LogError> {
-        let known = self.topic(tp.topic)?;
-        if tp.partition < known.partitions { Ok(known) } else { Err(LogError::UnknownPartition(tp)) }
+    /// Returns the topic name of an existing topic-partition.
+    fn name(&self, tp: TopicPartition) -> Result<Arc<str>, LogError> {
+        let (name, partitions) = self.topic(tp.topic)?;
+        if tp.partition < partitions { Ok(name) } else { Err(LogError::UnknownPartition(tp)) }
     }
 
     fn named(&self, tps: &[TopicPartition]) -> Result<Named, LogError> {
-        tps.iter().map(|tp| Ok((*tp, self.tp(*tp)?.name))).collect()
+        tps.iter().map(|tp| Ok((*tp, self.name(*tp)?))).collect()
     }
 
     async fn bounds_of(&self, tp: TopicPartition) -> Result<Bounds, LogError> {
@@ -184,14 +175,9 @@ impl KafkaLog {
     }
 }
 
-fn check_range(tp: TopicPartition, offset: Offset, bounds: Bounds) -> Result<(), LogError> {
-    let Bounds { start, end } = bounds;
-    if (start..=end).contains(&offset) { Ok(()) } else { Err(LogError::OutOfRange { tp, offset, start, end }) }
-}
-
 impl Log for KafkaLog {
     fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
-        self.topic(topic).map(|known| known.partitions)
+        self.topic(topic).map(|(_, partitions)| partitions)
     }
 
     fn record_limit(&self) -> usize {
@@ -200,40 +186,37 @@ impl Log for KafkaLog {
 
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         async move {
-            let mut known: Vec<(Topic, Known)> = vec![];
+            let mut topics: Vec<(Topic, Arc<str>, Partition)> = vec![];
             for record in &records {
-                let topic = record.tp.topic;
-                let found = match known.iter().find(|(other, _)| *other == topic) {
-                    Some((_, found)) => found.partitions,
+                let TopicPartition { topic, partition } = record.tp;
+                let partitions = match topics.iter().find(|(known, ..)| *known == topic) {
+                    Some((_, _, partitions)) => *partitions,
                     None => {
-                        let found = self.topic(topic)?;
-                        let partitions = found.partitions;
-                        known.push((topic, found));
+                        let (name, partitions) = self.topic(topic)?;
+                        topics.push((topic, name, partitions));
                         partitions
                     }
                 };
-                if record.tp.partition >= found {
+                if partition >= partitions {
                     return Err(LogError::UnknownPartition(record.tp));
                 }
             }
-            let names: Vec<_> = known.into_iter().map(|(topic, known)| (topic, known.name)).collect();
-            self.appender.append(records, &names).await
+            self.appender.append(records, &topics).await
         }
         .boxed()
     }
 
     fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
-        let named: Result<Vec<_>, _> = topics.iter().map(|topic| Ok((*topic, self.topic(*topic)?.name))).collect();
+        let named: Result<Vec<_>, _> = topics.iter().map(|topic| Ok((*topic, self.topic(*topic)?.0))).collect();
         Ok(Box::new(KafkaConsumer::join(&self.config, group, named?)?))
     }
 
     fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
         async move {
-            let known = self.tp(tp)?;
-            let bounds = self.bounds_of(tp).await?;
-            check_range(tp, from, bounds)?;
+            let name = self.name(tp)?;
+            self.bounds_of(tp).await?.check(tp, from)?;
             let seat = self.pool.seat(tp.partition)?;
-            Ok(Box::new(KafkaReader::new(tp, known.name, from, seat)) as Box<dyn Reader>)
+            Ok(Box::new(KafkaReader::new(tp, name, from, seat)) as Box<dyn Reader>)
         }
         .boxed()
     }
@@ -250,7 +233,7 @@ impl Log for KafkaLog {
         async move {
             // The end first: a record appended in between is found by its timestamp, or not needed.
             let end = self.bounds_of(tp).await?.end;
-            let found = self.inquiry.offset_at(tp, self.tp(tp)?.name, timestamp_ms).await?;
+            let found = self.inquiry.offset_at(tp, self.name(tp)?, timestamp_ms).await?;
             Ok(found.unwrap_or(end))
         }
         .boxed()
@@ -268,12 +251,12 @@ impl Log for KafkaLog {
         async move {
             let bounds = self.bounds_of(tp).await?;
             if before > bounds.end {
-                return check_range(tp, before, bounds);
+                return bounds.check(tp, before);
             }
             if before <= bounds.start {
                 return Ok(());
             }
-            self.inquiry.delete_below(tp, &self.tp(tp)?.name, before).await
+            self.inquiry.delete_below(tp, &self.name(tp)?, before).await
         }
         .boxed()
     }

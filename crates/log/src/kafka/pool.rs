@@ -25,8 +25,7 @@ use rdkafka::{
 use super::{
     KafkaConfig,
     broker_queries::{bounds, position, raw_partition},
-    client::{Names, invalid, reading, to_log_error},
-    eof::Ends,
+    client::{LoggingContext, Names, invalid, reading, to_log_error},
     login::{FailedLogins, is_login},
     message::delivered,
     reader::RecordQueue,
@@ -88,6 +87,8 @@ impl SharedConsumer {
     }
 }
 
+type Members = Mutex<Vec<Arc<SharedConsumer>>>;
+
 /// The consumers of a log's readers.
 pub(super) struct ReaderPool {
     config: ClientConfig,
@@ -95,7 +96,7 @@ pub(super) struct ReaderPool {
     feed_bytes: usize,
     timeout: Duration,
     patience: Duration,
-    members: Arc<Mutex<Vec<Arc<SharedConsumer>>>>,
+    members: Arc<Members>,
 }
 
 impl ReaderPool {
@@ -120,26 +121,18 @@ impl ReaderPool {
                 return Ok(ReaderSlot { member: member.clone(), partition });
             }
         }
-        let member = self.begin(Arc::downgrade(&self.members))?;
+        let (thread, member) = self.thread(Arc::downgrade(&self.members))?;
+        std::thread::Builder::new()
+            .name("kafka-readers".to_owned())
+            .spawn(move || thread.run())
+            .map_err(|source| LogError::Io { path: "starting the thread kafka-readers".to_owned(), source })?;
         member.taken().insert(partition);
         members.push(member.clone());
         Ok(ReaderSlot { member, partition })
     }
 
-    fn begin(&self, members: Weak<Mutex<Vec<Arc<SharedConsumer>>>>) -> Result<Arc<SharedConsumer>, LogError> {
-        let (thread, member) = self.thread(members)?;
-        std::thread::Builder::new()
-            .name("kafka-readers".to_owned())
-            .spawn(move || thread.run())
-            .map_err(|source| LogError::Io { path: "starting the thread kafka-readers".to_owned(), source })?;
-        Ok(member)
-    }
-
-    fn thread(
-        &self,
-        members: Weak<Mutex<Vec<Arc<SharedConsumer>>>>,
-    ) -> Result<(Thread, Arc<SharedConsumer>), LogError> {
-        let mut client = BaseConsumer::from_config_and_context(&self.config, Ends::default())
+    fn thread(&self, members: Weak<Members>) -> Result<(Thread, Arc<SharedConsumer>), LogError> {
+        let mut client = BaseConsumer::from_config_and_context(&self.config, LoggingContext::default())
             .map_err(|error| invalid("a Kafka client of readers", &error))?;
         let (commands, received) = channel();
         // One wake-up suffices until the thread has polled.
@@ -183,11 +176,11 @@ struct Open {
 }
 
 struct Thread {
-    client: BaseConsumer<Ends>,
+    client: BaseConsumer<LoggingContext>,
     commands: Receiver<Command>,
     woken: Arc<AtomicBool>,
     member: Weak<SharedConsumer>,
-    members: Weak<Mutex<Vec<Arc<SharedConsumer>>>>,
+    members: Weak<Members>,
     open: HashMap<i32, Open>,
     feed_bytes: usize,
     timeout: Duration,
@@ -232,13 +225,8 @@ impl Thread {
         let (Some(members), Some(member)) = (self.members.upgrade(), self.member.upgrade()) else { return true };
         let mut members = members.lock().unwrap_or_else(PoisonError::into_inner);
         let here = members.iter().position(|other| Arc::ptr_eq(other, &member));
-        match here {
-            Some(index) if index > 0 && member.taken().is_empty() => {
-                members.remove(index);
-                true
-            }
-            _ => false,
-        }
+        let unused = here.filter(|index| *index > 0 && member.taken().is_empty());
+        unused.map(|index| members.remove(index)).is_some()
     }
 
     /// Executes all pending commands.
@@ -363,7 +351,7 @@ impl Thread {
 
     fn erred(&mut self, error: &KafkaError) {
         if let KafkaError::PartitionEOF(partition) = error {
-            let end = self.client.context().take();
+            let end = self.client.context().take_end();
             if let (Some(open), Some(end)) = (self.open.get_mut(partition), end) {
                 // Only gaps are between the last record and this end. It may differ from the end that another leader
                 // reported; the reader waits until that one is reached.
@@ -411,16 +399,19 @@ impl Thread {
             // Fetching has stopped for the affected one; which one is unknown, so all are restarted.
             let _ = self.end(&open);
             let offset = open.next;
-            if (bounds.start..=bounds.end).contains(&offset) {
+            if let Err(error) = bounds.check(tp, offset) {
+                // A new leader may not yet know how far its predecessor had come.
+                let may_come =
+                    offset > bounds.end && open.beyond_since.get_or_insert(now).elapsed() < LEADER_CATCHES_UP_WITHIN;
+                if !may_come {
+                    open.feed.fail(error);
+                    continue;
+                }
+            } else {
                 (open.paused, open.beyond_since) = (false, None);
                 self.assign(partition, &open);
-                self.open.insert(partition, open);
-            } else if offset > bounds.end && open.beyond_since.get_or_insert(now).elapsed() < LEADER_CATCHES_UP_WITHIN {
-                // A new leader may not yet know how far its predecessor had come.
-                self.open.insert(partition, open);
-            } else {
-                open.feed.fail(LogError::OutOfRange { tp, offset, start: bounds.start, end: bounds.end });
             }
+            self.open.insert(partition, open);
         }
     }
 }

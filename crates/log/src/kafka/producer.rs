@@ -25,7 +25,7 @@ use super::{
     broker_queries::raw_partition,
     client::{invalid, log_error, log_line, properties},
 };
-use crate::{DEAD_LETTER_ROOM, LogError, Offset, Record, Refusal, Refused, TopicPartition, limit::limit_of};
+use crate::{DEAD_LETTER_ROOM, LogError, Offset, Partition, Record, Refusal, Refused, TopicPartition, limit::limit_of};
 
 /// Maximum bytes that Kafka's framing, and compression without gain, add to a record.
 pub(super) const FRAMING_BYTES: usize = 64 << 10;
@@ -219,11 +219,12 @@ impl BatchProducer {
         self.producer.as_ref().ok_or_else(|| LogError::Fatal("the producer is closed".to_owned()))
     }
 
-    /// Appends `records`; `topics` has the topic names on the brokers. Resolves once all are acknowledged or refused.
+    /// Appends `records`; `topics` has the topic names on the brokers, and their partition counts. Resolves once all are
+    /// acknowledged or refused.
     pub(super) async fn append(
         &self,
         records: Vec<Record>,
-        topics: &[(Topic, Arc<str>)],
+        topics: &[(Topic, Arc<str>, Partition)],
     ) -> Result<Vec<Offset>, LogError> {
         if records.is_empty() {
             return Ok(vec![]);
@@ -237,7 +238,7 @@ impl BatchProducer {
                 batch.refuse(index, refusal);
                 continue;
             }
-            let topic = topics.iter().find(|(topic, _)| *topic == record.tp.topic).map_or("", |(_, name)| name);
+            let topic = topics.iter().find(|(topic, ..)| *topic == record.tp.topic).map_or("", |(_, name, _)| name);
             let delivery = Box::new(Delivery { batch: batch.clone(), index, tp: record.tp });
             let mut message = BaseRecord::with_opaque_to(topic, delivery);
             message.partition = Some(raw_partition(record.tp.partition));
@@ -394,16 +395,5 @@ mod tests {
             let expected = format!("an append to crawl.frontier/3 was acknowledged without an offset ({missing})");
             assert!(error.to_string().contains(&expected), "{error}");
         }
-    }
-
-    #[test]
-    fn an_append_that_follows_another_in_a_duplicate_batch_gets_no_false_offset() {
-        let (deliveries, tp) = (Deliveries::default(), TopicPartition::new(topic::FRONTIER, 3));
-        let (first, _) = Batch::of(1);
-        first.reported(0, deliveries.offset(tp, -1));
-        let (second, _) = Batch::of(2);
-        second.reported(0, deliveries.offset(tp, 0));
-        second.reported(1, deliveries.offset(tp, 1));
-        assert!(first.outcome().is_err() && second.outcome().is_err(), "both are at unknown offsets");
     }
 }

@@ -13,22 +13,18 @@ use rdkafka::{
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceProtocol},
     error::{KafkaError, KafkaResult},
-    topic_partition_list::Offset as Position,
     types::RDKafkaRespErr,
 };
 
 use super::client::{log_error, log_line};
 
-/// Partitions by topic name on the brokers.
-pub(super) type BrokerPartitions = Vec<(String, i32)>;
-
 /// Rebalance event of a poll.
 #[derive(Debug)]
 pub(super) enum RebalanceSignal {
     /// Assigned once accepted, unless lost before; with the number of losses so far.
-    Assigned(BrokerPartitions, u64),
-    Revoked(BrokerPartitions),
-    Lost(BrokerPartitions),
+    Assigned(TopicPartitionList, u64),
+    Revoked(TopicPartitionList),
+    Lost(TopicPartitionList),
     /// Answering the brokers failed.
     Failed(KafkaError),
 }
@@ -81,19 +77,19 @@ impl ClientContext for RebalanceContext {
 
 impl ConsumerContext for RebalanceContext {
     fn rebalance(&self, client: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
-        let tps: BrokerPartitions = list.elements().iter().map(|at| (at.topic().to_owned(), at.partition())).collect();
+        let (tps, none) = (list.clone(), list.count() == 0);
         let leaving = self.leaving.load(Ordering::Acquire);
         let given = what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
         let (answer, signal) = if given && leaving {
             (release_partitions(client, &tps), None)
-        } else if given && tps.is_empty() {
-            (take(client, &[]), None)
+        } else if given && none {
+            (take(client, &tps), None)
         } else if given {
             (Ok(()), Some(RebalanceSignal::Assigned(tps, *self.losses())))
-        } else if leaving || tps.is_empty() || client.assignment_lost() {
+        } else if leaving || none || client.assignment_lost() {
             let mut losses = self.losses();
             *losses += 1;
-            let lost = !tps.is_empty() && !leaving;
+            let lost = !none && !leaving;
             (release_partitions(client, &tps), lost.then_some(RebalanceSignal::Lost(tps)))
         } else {
             (Ok(()), Some(RebalanceSignal::Revoked(tps)))
@@ -110,41 +106,31 @@ impl ConsumerContext for RebalanceContext {
 /// Accepts assigned partitions, unless they were lost since: then it does nothing, and the loss is signalled.
 pub(super) fn assign_unless_lost(
     client: &BaseConsumer<RebalanceContext>,
-    tps: &[(String, i32, Position)],
+    tps: &TopicPartitionList,
     losses: u64,
 ) -> KafkaResult<bool> {
     let now = client.context().losses();
     if *now != losses { Ok(false) } else { take(client, tps).map(|()| true) }
 }
 
-/// Accepts partitions, paused, at their log ends: the start position is set later by a seek, and nothing is ever
-/// delivered from here. It must be an offset, and one within the log. Without an offset librdkafka queries the commit,
-/// and rejects seeks until it arrives. The logical end is queried too: if the response arrives after a seek, librdkafka
-/// queries again, and then moves the partition to the end (`rd_kafka_toppar_handle_Offset`). And an offset outside the
-/// log may be fetched before the pause takes effect; librdkafka then abandons the partition for good
+/// Accepts partitions, paused, at these positions, their log ends: the start position is set later by a seek, and nothing
+/// is ever delivered from here. It must be an offset, and one within the log. Without an offset librdkafka queries the
+/// commit, and rejects seeks until it arrives. The logical end is queried too: if the response arrives after a seek,
+/// librdkafka queries again, and then moves the partition to the end (`rd_kafka_toppar_handle_Offset`). And an offset
+/// outside the log may be fetched before the pause takes effect; librdkafka then abandons the partition for good
 /// (`rd_kafka_offset_reset`).
-fn take(client: &BaseConsumer<RebalanceContext>, tps: &[(String, i32, Position)]) -> KafkaResult<()> {
-    let mut list = TopicPartitionList::with_capacity(tps.len());
-    for (topic, partition, end) in tps {
-        list.add_partition_offset(topic, *partition, *end)?;
-    }
+fn take(client: &BaseConsumer<RebalanceContext>, tps: &TopicPartitionList) -> KafkaResult<()> {
     match client.rebalance_protocol() {
-        RebalanceProtocol::Cooperative => client.incremental_assign(&list)?,
-        _ => client.assign(&list)?,
+        RebalanceProtocol::Cooperative => client.incremental_assign(tps)?,
+        _ => client.assign(tps)?,
     }
-    if tps.is_empty() { Ok(()) } else { client.pause(&list) }
+    if tps.count() == 0 { Ok(()) } else { client.pause(tps) }
 }
 
 /// Releases partitions; with the classic protocol, all of them.
-pub(super) fn release_partitions(client: &BaseConsumer<RebalanceContext>, tps: &BrokerPartitions) -> KafkaResult<()> {
+pub(super) fn release_partitions(client: &BaseConsumer<RebalanceContext>, tps: &TopicPartitionList) -> KafkaResult<()> {
     match client.rebalance_protocol() {
-        RebalanceProtocol::Cooperative => {
-            let mut list = TopicPartitionList::with_capacity(tps.len());
-            for (topic, partition) in tps {
-                list.add_partition(topic, *partition);
-            }
-            client.incremental_unassign(&list)
-        }
+        RebalanceProtocol::Cooperative => client.incremental_unassign(tps),
         _ => client.unassign(),
     }
 }

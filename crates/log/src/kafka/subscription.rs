@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orbweaver_messages::Topic;
 use rdkafka::TopicPartitionList;
 
-use super::{broker_queries::raw_partition, rebalance::BrokerPartitions};
+use super::broker_queries::{Named, raw_partition};
 use crate::TopicPartition;
 
 /// The topics that a member consumes.
@@ -23,25 +23,19 @@ impl Subscription {
         Some(TopicPartition::new(*topic, u32::try_from(partition).ok()?))
     }
 
-    pub(super) fn tps(&self, raw: &BrokerPartitions) -> Vec<TopicPartition> {
-        raw.iter().filter_map(|(name, partition)| self.tp(name, *partition)).collect()
-    }
-
-    /// Returns topic-partitions with the brokers' topic names only.
-    pub(super) fn raw(&self, tps: &[TopicPartition]) -> BrokerPartitions {
-        let raw = |at: &TopicPartition| Some((self.name(at.topic)?.to_string(), raw_partition(at.partition)));
-        tps.iter().filter_map(raw).collect()
+    pub(super) fn tps(&self, list: &TopicPartitionList) -> Vec<TopicPartition> {
+        list.elements().iter().filter_map(|element| self.tp(element.topic(), element.partition())).collect()
     }
 
     /// Returns topic-partitions together with the brokers' topic names.
-    pub(super) fn named(&self, tps: &[TopicPartition]) -> Vec<(TopicPartition, Arc<str>)> {
+    pub(super) fn named(&self, tps: &[TopicPartition]) -> Named {
         tps.iter().filter_map(|tp| Some((*tp, self.name(tp.topic)?.clone()))).collect()
     }
 
     pub(super) fn list(&self, tps: &[TopicPartition]) -> TopicPartitionList {
         let mut list = TopicPartitionList::with_capacity(tps.len());
-        for (name, partition) in self.raw(tps) {
-            list.add_partition(&name, partition);
+        for (tp, name) in self.named(tps) {
+            list.add_partition(&name, raw_partition(tp.partition));
         }
         list
     }

@@ -140,9 +140,8 @@ async fn await_known(log: &KafkaLog, specs: &[TopicSpec]) -> Result<(), LogError
 /// Deletes all topics of the prefix and their records.
 pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
     log.refresh(log.config.connect_patience).await?;
-    let names: Vec<String> =
-        log.known.read().unwrap_or_else(std::sync::PoisonError::into_inner).keys().cloned().collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names: Vec<_> = log.known.read().unwrap_or_else(std::sync::PoisonError::into_inner).keys().cloned().collect();
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -158,13 +157,13 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
     log.refresh(log.config.connect_patience).await
 }
 
-/// Problem with the topics, and its remedy.
+/// Problem with the topics, and its remedy. `name` and `group` are names on the brokers, limits are in bytes; `found` is
+/// the current value, `wanted` the required one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicProblem {
     #[error("the topic `{name}` is missing: create it with `orbweaver topics create --partitions {partitions}`")]
     Missing {
-        /// Topic name on the brokers.
         name: String,
         /// Partition count of the other topics; a suggestion if there are none.
         partitions: Partition,
@@ -175,9 +174,7 @@ pub enum TopicProblem {
          delete `{name}` and recreate it with `orbweaver topics create --partitions {wanted}`"
     )]
     Uneven {
-        /// Topic name on the brokers.
         name: String,
-        /// Partition count.
         found: Partition,
         /// Name of another topic.
         other: String,
@@ -189,25 +186,16 @@ pub enum TopicProblem {
         "the topic `{name}` has {found} partitions; allowed: a power of two up to {MAX_PARTITIONS}: delete the topics of \
          this prefix and recreate them with `orbweaver topics create --partitions N`"
     )]
-    NoPowerOfTwo {
-        /// Topic name on the brokers.
-        name: String,
-        /// Partition count.
-        found: Partition,
-    },
+    NoPowerOfTwo { name: String, found: Partition },
     /// A setting would lose or refuse records.
     #[error(
         "the topic `{name}` has {key}={found}, {reason}; fix it with `kafka-configs.sh --bootstrap-server {brokers} --alter \
          --entity-type topics --entity-name {name} --add-config {key}={wanted}`"
     )]
     Setting {
-        /// Topic name on the brokers.
         name: String,
-        /// The setting.
         key: &'static str,
-        /// Current value.
         found: String,
-        /// Required value.
         wanted: String,
         reason: &'static str,
         /// Brokers, for the command that fixes it.
@@ -220,9 +208,7 @@ pub enum TopicProblem {
          --alter --entity-type topics --entity-name {name} --add-config max.message.bytes={wanted}`{lower}"
     )]
     RecordLimit {
-        /// Topic name on the brokers.
         name: String,
-        /// Record limit, in bytes.
         limit: usize,
         /// Current `max.message.bytes` of the topic.
         found: String,
@@ -245,7 +231,6 @@ pub enum TopicProblem {
     RequestLimit {
         /// Name on the brokers of the topic with the largest records.
         name: String,
-        /// Record limit, in bytes.
         limit: usize,
         /// Current `max.message.bytes` of the topic.
         max_message_bytes: String,
@@ -262,9 +247,7 @@ pub enum TopicProblem {
          commits offset 0 for it"
     )]
     NoCommit {
-        /// Group name on the brokers.
         group: String,
-        /// Topic name on the brokers.
         name: String,
         /// Number of partitions without a commit.
         partitions: usize,

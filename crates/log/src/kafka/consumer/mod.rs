@@ -10,7 +10,10 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::Topic;
-use rdkafka::{ClientConfig, Message, consumer::Consumer as _, error::KafkaError, types::RDKafkaErrorCode as Code};
+use rdkafka::{
+    ClientConfig, Message, TopicPartitionList, consumer::Consumer as _, error::KafkaError,
+    types::RDKafkaErrorCode as Code,
+};
 use tokio::{
     sync::{Mutex, Notify},
     task::spawn_blocking,
@@ -26,7 +29,7 @@ use super::{
     login::{FailedLogins, is_login},
     member_partitions::MemberPartitions,
     message::delivered,
-    rebalance::{BrokerPartitions, RebalanceSignal, release_partitions},
+    rebalance::{RebalanceSignal, release_partitions},
     subscription::Subscription,
 };
 use crate::{Commit, Consumer, ConsumerRecord, Event, LogError, Offset, TopicPartition};
@@ -72,8 +75,6 @@ pub(super) struct KafkaConsumer {
     ready: Arc<Notify>,
     waiting_bytes: usize,
     timeout: Duration,
-    /// Returned by the next poll.
-    error: Option<LogError>,
 }
 
 impl KafkaConsumer {
@@ -102,7 +103,6 @@ impl KafkaConsumer {
             ready,
             waiting_bytes: config.fetch_bytes,
             timeout: config.request_timeout,
-            error: None,
         })
     }
 
@@ -114,7 +114,7 @@ impl KafkaConsumer {
         self.rejoin_at = None;
         let fresh = member(&self.properties, &self.group, &self.topics.0, &self.ready)?;
         if let Some(stale) = self.client.replace(fresh) {
-            std::thread::spawn(move || end(stale, &BrokerPartitions::new(), &PendingAssignment::default()));
+            std::thread::spawn(move || end(stale, &TopicPartitionList::new(), &PendingAssignment::default()));
         }
         Ok(())
     }
@@ -164,34 +164,32 @@ impl KafkaConsumer {
                     bytes += record.bytes();
                     batch.extend(self.held.offer(record));
                 }
-                Some(Err(error)) => self.erred(&client, &error),
+                Some(Err(error)) => self.erred(&client, &error)?,
             }
         }
         Ok(())
     }
 
-    fn erred(&mut self, client: &Client, error: &KafkaError) {
+    fn erred(&mut self, client: &Client, error: &KafkaError) -> Result<(), LogError> {
         match error.rdkafka_error_code() {
             Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.position_refused(true),
             Some(code) if is_transient(code) => {}
-            Some(code) if is_login(code) && self.is_transient_login() => {}
+            // The reason has been logged by the context.
+            Some(code)
+                if is_login(code) && self.failed_logins.is_transient(Instant::now().into_std(), self.patience) => {}
             // Not every broker knows a topic that was just created; one that was deleted stays deleted, and is reported
             // by appends and bounds.
             Some(Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic) => {}
             _ => {
                 let reason = match client.client().fatal_error() {
-                    Some((Code::UnreleasedInstanceId, _)) if self.may_rejoin() => return,
+                    Some((Code::UnreleasedInstanceId, _)) if self.may_rejoin() => return Ok(()),
                     Some((code, reason)) => format!("{code}: {reason}"),
                     None => error.to_string(),
                 };
-                self.error = Some(LogError::Fatal(format!("the group `{}`: {reason}", self.group)));
+                return Err(LogError::Fatal(format!("the group `{}`: {reason}", self.group)));
             }
         }
-    }
-
-    /// Returns whether a failed login is transient. The reason has been logged by the context.
-    fn is_transient_login(&mut self) -> bool {
-        self.failed_logins.is_transient(Instant::now().into_std(), self.patience)
+        Ok(())
     }
 
     /// Returns whether to retry an instance ID that is in use.
@@ -233,7 +231,7 @@ impl KafkaConsumer {
                 }
             }
         }
-        self.error.take().map_or(Ok(()), Err)
+        Ok(())
     }
 
     fn tell_loss(&mut self, tps: &[TopicPartition]) {
@@ -259,7 +257,7 @@ impl KafkaConsumer {
     }
 
     fn release_partitions(&self, tps: &[TopicPartition]) -> Result<(), LogError> {
-        if let Err(error) = release_partitions(self.client()?, &self.topics.raw(tps)) {
+        if let Err(error) = release_partitions(self.client()?, &self.topics.list(tps)) {
             // The partitions are already gone.
             tracing::warn!(group = self.group, %error, "partitions could not be released");
         }
@@ -320,7 +318,7 @@ impl KafkaConsumer {
             Some(BlockingTask::Probe(work, _)) => drop(work.await),
         }
         let Some(client) = self.client.take() else { return Ok(()) };
-        let (going, given) = (self.topics.raw(&self.held.going()), std::mem::take(&mut self.given));
+        let (going, given) = (self.topics.list(&self.held.going()), std::mem::take(&mut self.given));
         spawn_blocking(move || end(client, &going, &given)).await.map_err(|error| broken(&error))
     }
 }
@@ -407,7 +405,7 @@ impl Consumer for KafkaConsumer {
 impl Drop for KafkaConsumer {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            let (going, given) = (self.topics.raw(&self.held.going()), std::mem::take(&mut self.given));
+            let (going, given) = (self.topics.list(&self.held.going()), std::mem::take(&mut self.given));
             std::thread::spawn(move || end(client, &going, &given));
         }
     }
