@@ -85,7 +85,9 @@ fn tps(topic: Topic) -> Vec<TopicPartition> {
     (0..PARTITIONS).map(|partition| tp(topic, partition)).collect()
 }
 
-fn record(tp: TopicPartition, number: usize) -> Record {
+/// Creates a record from a number.
+#[must_use]
+pub fn record(tp: TopicPartition, number: usize) -> Record {
     Record {
         tp,
         key: Some(Bytes::from(format!("key {number}"))),
@@ -95,7 +97,9 @@ fn record(tp: TopicPartition, number: usize) -> Record {
     }
 }
 
-fn number(record: &ConsumerRecord) -> usize {
+/// Returns the number of a record.
+#[must_use]
+pub fn number(record: &ConsumerRecord) -> usize {
     let value = record.value.as_ref().expect("a value");
     std::str::from_utf8(value).expect("text").parse().expect("a number")
 }

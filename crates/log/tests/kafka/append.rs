@@ -2,21 +2,15 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use orbweaver_log::{
-    Log, LogError, RECORD_LIMIT, Record, Refusal, TopicPartition,
+    Log, LogError, RECORD_LIMIT, Record, Refusal,
     kafka::{KafkaConfig, KafkaLog, topics},
 };
-use orbweaver_messages::Topic;
 use orbweaver_testkit::Stack;
 use tokio::time::Instant;
 
-use crate::fixture::{PATIENCE, append, config, number, record, specs, with};
-
-const ONE: Topic = Topic("crawl.one");
-
-fn at(partition: u32) -> TopicPartition {
-    TopicPartition::new(ONE, partition)
-}
+use crate::fixture::{ONE, PATIENCE, append, at, config, number, read_to, record, specs, with};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
@@ -71,22 +65,19 @@ pub(crate) fn noise(bytes: usize) -> Vec<u8> {
 async fn appends_wait_while_the_producer_is_full() {
     let config = KafkaConfig { producer_bytes: 4 << 20, record_limit: 1 << 20, ..config() };
     with(config, &specs(&[ONE], 4), |log| async move {
-        let tasks: Vec<_> = (0..4_u32)
-            .map(|partition| {
-                let log = log.clone();
-                tokio::spawn(async move {
-                    let large = |n: usize| Record { value: Some(vec![7; 20_000].into()), ..record(at(partition), n) };
-                    for round in 0..5_usize {
-                        let offsets = log.append((0..300).map(large).collect()).await.unwrap();
-                        let first = round as u64 * 300;
-                        assert_eq!(offsets, (first..first + 300).collect::<Vec<_>>(), "in the order of the input");
-                    }
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.await.unwrap();
+        let mut appending = vec![];
+        for partition in 0..4 {
+            let log = &log;
+            appending.push(async move {
+                let large = |n: usize| Record { value: Some(vec![7; 20_000].into()), ..record(at(partition), n) };
+                for round in 0..5_u64 {
+                    let offsets = log.append((0..300).map(large).collect()).await.unwrap();
+                    let first = round * 300;
+                    assert_eq!(offsets, (first..first + 300).collect::<Vec<_>>(), "in the order of the input");
+                }
+            });
         }
+        join_all(appending).await;
     })
     .await;
 }
@@ -181,10 +172,7 @@ async fn every_append_is_acknowledged_once_while_brokers_are_killed() {
         let end = log.bounds(at(partition)).await.unwrap().end;
         assert_eq!(acknowledged.len() as u64, end, "each once: an idempotent producer writes nothing twice");
         let mut reader = log.reader(at(partition), 0).await.unwrap();
-        let mut found = BTreeMap::new();
-        while reader.position() < end {
-            found.extend(reader.read(PATIENCE).await.unwrap().iter().map(|record| (record.offset, number(record))));
-        }
+        let found = BTreeMap::from_iter(read_to(&mut *reader, end).await);
         assert!(found == acknowledged, "{}: acknowledged and stored records differ", at(partition));
     }
 }

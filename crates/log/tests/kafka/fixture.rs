@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+pub(crate) use orbweaver_log::contract::{number, record};
 use orbweaver_log::{
-    Cleanup, Consumer, ConsumerRecord, Event, Log, Offset, Record, TopicPartition, TopicSpec,
+    Cleanup, Commit, Consumer, ConsumerRecord, Event, Log, Offset, Reader, TopicPartition, TopicSpec,
     kafka::{KafkaConfig, KafkaLog, topics},
 };
 use orbweaver_messages::Topic;
@@ -12,6 +12,18 @@ use tokio::time::Instant;
 
 /// Timeout for expected events.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) const ONE: Topic = Topic("crawl.one");
+pub(crate) const TWO: Topic = Topic("crawl.two");
+
+/// Returns a partition of [`ONE`].
+pub(crate) fn at(partition: u32) -> TopicPartition {
+    TopicPartition::new(ONE, partition)
+}
+
+pub(crate) fn commit(offset: Offset) -> Commit {
+    Commit { offset, metadata: format!("at {offset}") }
+}
 
 /// Returns a configuration with a unique prefix.
 pub(crate) fn config() -> KafkaConfig {
@@ -37,22 +49,19 @@ where
     }
 }
 
-pub(crate) fn record(tp: TopicPartition, number: usize) -> Record {
-    Record {
-        tp,
-        key: Some(Bytes::from(format!("key {number}"))),
-        value: Some(Bytes::from(number.to_string())),
-        headers: vec![],
-        timestamp_ms: 1_700_000_000_000,
-    }
-}
-
 pub(crate) async fn append(log: &KafkaLog, tp: TopicPartition, numbers: std::ops::Range<usize>) -> Vec<Offset> {
     log.append(numbers.map(|number| record(tp, number)).collect()).await.unwrap()
 }
 
-pub(crate) fn number(record: &ConsumerRecord) -> usize {
-    std::str::from_utf8(record.value.as_ref().unwrap()).unwrap().parse().unwrap()
+/// Reads until `end`; returns offsets and numbers.
+pub(crate) async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<(Offset, usize)> {
+    let (deadline, mut read) = (Instant::now() + PATIENCE, vec![]);
+    while reader.position() < end {
+        assert!(Instant::now() < deadline, "it is at {}, the end is {end}", reader.position());
+        let batch = reader.read(Duration::from_secs(1)).await.unwrap();
+        read.extend(batch.iter().map(|record| (record.offset, number(record))));
+    }
+    read
 }
 
 /// A member that records its events, and releases revoked partitions immediately unless `keeps` is set.
@@ -70,6 +79,20 @@ impl Member {
         let consumer = log.consumer(group, topics).unwrap();
         let (held, revoked, lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         Self { consumer, held, revoked, lost, records: vec![], keeps: false }
+    }
+
+    /// Joins, and polls until `count` partitions are assigned.
+    pub(crate) async fn holding(log: &KafkaLog, group: &str, topics: &[Topic], count: usize) -> Self {
+        let mut member = Self::join(log, group, topics);
+        member.until("all partitions", |member| member.held.len() == count).await;
+        member
+    }
+
+    /// Starts all assigned partitions.
+    pub(crate) fn start_all(&mut self, from: Offset) {
+        for tp in &self.held {
+            self.consumer.start(*tp, from).unwrap();
+        }
     }
 
     /// Polls once.

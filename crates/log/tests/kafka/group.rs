@@ -3,32 +3,20 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use orbweaver_log::{
-    Commit, Log, LogError, TopicPartition,
+    Log, LogError,
     kafka::{GroupProtocol, KafkaConfig, KafkaLog, Session},
 };
-use orbweaver_messages::Topic;
 use tokio::time::Instant;
 
-use crate::fixture::{Member, append, both_until, config, number, specs, with};
+use crate::fixture::{Member, ONE, TWO, append, at, both_until, commit, config, number, specs, with};
 
-const ONE: Topic = Topic("crawl.one");
-const TWO: Topic = Topic("crawl.two");
 const PARTITIONS: u32 = 8;
-
-fn at(partition: u32) -> TopicPartition {
-    TopicPartition::new(ONE, partition)
-}
-
-fn commit(offset: u64) -> Commit {
-    Commit { offset, metadata: format!("at {offset}") }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn partition_n_of_all_topics_is_in_one_place_and_a_join_moves_only_what_moves() {
     with(config(), &specs(&[ONE, TWO], PARTITIONS), |log| async move {
-        let mut one = Member::join(&log, "group", &[ONE, TWO]);
-        one.until("all partitions", |one| one.held.len() == 16).await;
+        let mut one = Member::holding(&log, "group", &[ONE, TWO], 16).await;
         let mut two = Member::join(&log, "group", &[ONE, TWO]);
         both_until(&mut one, &mut two, "a half each", |one, two| two.held.len() == 8 && one.held.len() == 8).await;
         assert_eq!((one.of(ONE), two.of(ONE)), (one.of(TWO), two.of(TWO)), "partition N of both topics");
@@ -49,8 +37,7 @@ async fn the_classic_protocol_keeps_partition_n_of_all_topics_in_one_place_too()
     let config = KafkaConfig { protocol: GroupProtocol::Classic, session_timeout, ..config() };
     with(config, &specs(&[ONE, TWO], PARTITIONS), |log| async move {
         append(&log, at(0), 0..10).await;
-        let mut one = Member::join(&log, "group", &[ONE, TWO]);
-        one.until("all partitions", |one| one.held.len() == 16).await;
+        let mut one = Member::holding(&log, "group", &[ONE, TWO], 16).await;
         one.consumer.start(at(0), 0).unwrap();
         one.until("records", |one| one.records.len() == 10).await;
         let mut two = Member::join(&log, "group", &[ONE, TWO]);
@@ -78,11 +65,8 @@ async fn what_is_wanted_back_is_drained_committed_and_handed_back_and_its_succes
         for partition in 0..PARTITIONS {
             append(&log, at(partition), 0..100).await;
         }
-        let mut one = Member::join(&log, "group", &[ONE]);
-        one.until("all partitions", |one| one.held.len() == 8).await;
-        for partition in 0..PARTITIONS {
-            one.consumer.start(at(partition), 0).unwrap();
-        }
+        let mut one = Member::holding(&log, "group", &[ONE], 8).await;
+        one.start_all(0);
         one.until("all records", |one| one.records.len() == 800).await;
 
         one.keeps = true;
@@ -135,8 +119,7 @@ async fn the_first_record_after_a_start_is_the_one_that_was_named() {
         for partition in 0..PARTITIONS {
             append(&log, at(partition), 0..RECORDS).await;
         }
-        let mut member = Member::join(&log, "group", &[ONE]);
-        member.until("all partitions", |member| member.held.len() == 8).await;
+        let mut member = Member::holding(&log, "group", &[ONE], 8).await;
         let mut random = 7_u64;
         for round in 0..60 {
             let mut starts = BTreeMap::new();
@@ -221,8 +204,7 @@ async fn what_is_paused_waits_in_bounds_and_goes_on_where_it_stood() {
         for partition in 0..2 {
             log.append((0..RECORDS).map(|n| large(partition, n)).collect()).await.unwrap();
         }
-        let mut member = Member::join(&log, "group", &[ONE]);
-        member.until("both partitions", |member| member.held.len() == 2).await;
+        let mut member = Member::holding(&log, "group", &[ONE], 2).await;
         member.consumer.start(at(0), 0).unwrap();
         member.consumer.start(at(1), 0).unwrap();
         for round in 0..6 {
@@ -256,11 +238,8 @@ async fn a_member_that_did_not_poll_for_too_long_has_lost_all_and_its_commit_is_
     let properties = BTreeMap::from([("max.poll.interval.ms".to_owned(), "6000".to_owned())]);
     let config = KafkaConfig { protocol, session_timeout, properties, ..config() };
     with(config, &specs(&[ONE], PARTITIONS), |log| async move {
-        let mut one = Member::join(&log, "group", &[ONE]);
-        one.until("all partitions", |one| one.held.len() == 8).await;
-        for partition in 0..PARTITIONS {
-            one.consumer.start(at(partition), 0).unwrap();
-        }
+        let mut one = Member::holding(&log, "group", &[ONE], 8).await;
+        one.start_all(0);
         one.step().await;
         let mut two = Member::join(&log, "group", &[ONE]);
         // The first member is no longer polled, so the second is assigned everything.
@@ -283,8 +262,7 @@ async fn a_member_that_did_not_poll_for_too_long_has_lost_all_and_its_commit_is_
 #[ignore = "needs the servers of tests/stack"]
 async fn a_member_that_leaves_while_it_drains_does_not_hang() {
     with(config(), &specs(&[ONE], PARTITIONS), |log| async move {
-        let mut one = Member::join(&log, "group", &[ONE]);
-        one.until("all partitions", |one| one.held.len() == 8).await;
+        let mut one = Member::holding(&log, "group", &[ONE], 8).await;
         one.keeps = true;
         let mut two = Member::join(&log, "group", &[ONE]);
         both_until(&mut one, &mut two, "a call for half", |one, _| one.revoked.len() == 4).await;
@@ -292,8 +270,7 @@ async fn a_member_that_leaves_while_it_drains_does_not_hang() {
         two.until("all partitions", |two| two.held.len() == 8).await;
         // A dropped member leaves the group too, on another thread.
         drop(two);
-        let mut three = Member::join(&log, "group", &[ONE]);
-        three.until("all partitions", |three| three.held.len() == 8).await;
+        let three = Member::holding(&log, "group", &[ONE], 8).await;
         three.consumer.close().await.unwrap();
     })
     .await;
@@ -305,8 +282,7 @@ async fn a_member_with_a_name_that_comes_back_disturbs_nobody() {
     let named = KafkaConfig { instance_id: Some("first".to_owned()), ..config() };
     with(named.clone(), &specs(&[ONE], PARTITIONS), |log| async move {
         let other = KafkaLog::connect(KafkaConfig { instance_id: Some("second".to_owned()), ..named }).await.unwrap();
-        let mut one = Member::join(&log, "group", &[ONE]);
-        one.until("all partitions", |one| one.held.len() == 8).await;
+        let mut one = Member::holding(&log, "group", &[ONE], 8).await;
         let mut two = Member::join(&other, "group", &[ONE]);
         both_until(&mut one, &mut two, "a half each", |one, two| two.held.len() == 4 && one.held.len() == 4).await;
         let (had, kept) = (two.held.clone(), one.held.clone());

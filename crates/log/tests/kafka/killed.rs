@@ -7,24 +7,14 @@ use std::{
 };
 
 use orbweaver_log::{
-    Commit, Log, LogError, Record, TopicPartition,
+    Log, LogError, Record,
     kafka::{KafkaConfig, KafkaLog},
 };
-use orbweaver_messages::Topic;
 
-use crate::fixture::{Member, config, specs, with};
+use crate::fixture::{Member, ONE, at, commit, config, specs, with};
 
-const TOPIC: Topic = Topic("crawl.killed");
 const PREFIX: &str = "ORBWEAVER_TEST_PREFIX";
 const NAME: &str = "ORBWEAVER_TEST_INSTANCE";
-
-fn at(partition: u32) -> TopicPartition {
-    TopicPartition::new(TOPIC, partition)
-}
-
-fn commit(offset: u64) -> Commit {
-    Commit { offset, metadata: String::new() }
-}
 
 /// The process that is killed or suspended; does nothing on its own. It reports its events, one per line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,11 +23,8 @@ async fn holds_partitions_until_it_is_killed() {
     let Ok(prefix) = std::env::var(PREFIX) else { return };
     let instance_id = std::env::var(NAME).ok();
     let log = KafkaLog::connect(KafkaConfig { prefix, instance_id, ..config() }).await.unwrap();
-    let mut member = Member::join(&log, "group", &[TOPIC]);
-    member.until("all partitions", |member| member.held.len() == 8).await;
-    for partition in 0..8 {
-        member.consumer.start(at(partition), 0).unwrap();
-    }
+    let mut member = Member::holding(&log, "group", &[ONE], 8).await;
+    member.start_all(0);
     eprintln!("report: holds");
     // Ends by itself if it is not killed.
     let ends = Instant::now() + Duration::from_secs(120);
@@ -110,26 +97,27 @@ async fn holder(config: &KafkaConfig, name: Option<&'static str>) -> Holder {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
-async fn the_partitions_of_a_killed_member_move_when_its_session_ends() {
-    with(config(), &specs(&[TOPIC], 8), |log| async move {
-        drop(holder(log.config(), None).await);
-        let killed = Instant::now();
-        let mut successor = Member::join(&log, "group", &[TOPIC]);
-        successor.until("all partitions", |successor| successor.held.len() == 8).await;
-        println!("killed -> all partitions assigned to another: {:?}", killed.elapsed());
-        successor.consumer.close().await.unwrap();
-    })
-    .await;
+async fn the_partitions_of_a_killed_member_move_when_its_session_ends_to_its_namesake_too() {
+    for name in [None, Some("first")] {
+        let config = KafkaConfig { instance_id: name.map(str::to_owned), ..config() };
+        with(config, &specs(&[ONE], 8), |log| async move {
+            drop(holder(log.config(), name).await);
+            let killed = Instant::now();
+            let successor = Member::holding(&log, "group", &[ONE], 8).await;
+            println!("killed -> all partitions assigned to another, with the name {name:?}: {:?}", killed.elapsed());
+            successor.consumer.close().await.unwrap();
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn a_frozen_member_that_wakes_commits_nothing_and_hears_of_its_loss_also_when_what_it_reads_was_deleted() {
-    with(config(), &specs(&[TOPIC], 8), |log| async move {
+    with(config(), &specs(&[ONE], 8), |log| async move {
         let mut frozen = holder(log.config(), None).await;
         frozen.signal("-STOP");
-        let mut successor = Member::join(&log, "group", &[TOPIC]);
-        successor.until("all partitions", |successor| successor.held.len() == 8).await;
+        let mut successor = Member::holding(&log, "group", &[ONE], 8).await;
         let record = || Record { tp: at(5), key: None, value: None, headers: vec![], timestamp_ms: 1 };
         log.append((0..10).map(|_| record()).collect()).await.unwrap();
         log.delete_below(at(5), 10).await.unwrap();
@@ -145,20 +133,6 @@ async fn a_frozen_member_that_wakes_commits_nothing_and_hears_of_its_loss_also_w
         assert_eq!(words, ["lost 8", "refused"]);
         assert_eq!(log.committed("group", &[at(3)]).await.unwrap(), [Some(commit(2))]);
         drop(frozen);
-        successor.consumer.close().await.unwrap();
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the servers of tests/stack"]
-async fn a_member_with_the_name_of_a_killed_one_waits_for_the_end_of_its_session() {
-    with(KafkaConfig { instance_id: Some("first".to_owned()), ..config() }, &specs(&[TOPIC], 8), |log| async move {
-        drop(holder(log.config(), Some("first")).await);
-        let killed = Instant::now();
-        let mut successor = Member::join(&log, "group", &[TOPIC]);
-        successor.until("all partitions", |successor| successor.held.len() == 8).await;
-        println!("killed -> all partitions assigned to its namesake: {:?}", killed.elapsed());
         successor.consumer.close().await.unwrap();
     })
     .await;

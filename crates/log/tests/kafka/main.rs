@@ -8,5 +8,4 @@ mod fixture;
 mod group;
 mod killed;
 mod reading;
-mod speed;
 mod topics;

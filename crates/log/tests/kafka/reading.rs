@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use futures::future::join_all;
 use orbweaver_log::{
-    Bounds, Cleanup, Log, Offset, Reader, Record, TopicPartition, TopicSpec,
+    Bounds, Cleanup, Log, Record, TopicPartition, TopicSpec,
     kafka::{KafkaConfig, KafkaLog},
 };
-use orbweaver_messages::Topic;
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier},
@@ -15,58 +15,36 @@ use rdkafka::{
 };
 use tokio::time::Instant;
 
-use crate::fixture::{PATIENCE, append, config, number, record, specs, with};
-
-const ONE: Topic = Topic("crawl.one");
-const TWO: Topic = Topic("crawl.two");
-
-fn at(partition: u32) -> TopicPartition {
-    TopicPartition::new(ONE, partition)
-}
-
-/// Reads until `end`; returns offsets and numbers.
-async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<(Offset, usize)> {
-    let (deadline, mut read) = (Instant::now() + PATIENCE, vec![]);
-    while reader.position() < end {
-        assert!(Instant::now() < deadline, "it is at {}, the end is {end}", reader.position());
-        let batch = reader.read(Duration::from_secs(1)).await.unwrap();
-        read.extend(batch.iter().map(|record| (record.offset, number(record))));
-    }
-    read
-}
+use crate::fixture::{Member, ONE, PATIENCE, TWO, append, at, config, number, read_to, record, specs, with};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn many_readers_share_a_few_consumers_and_each_reads_its_own() {
     with(config(), &specs(&[ONE, TWO], 16), |log| async move {
-        for topic in [ONE, TWO] {
-            for partition in 0..16 {
-                let shift = partition as usize * 1_000 + usize::from(topic == TWO) * 100_000;
-                append(&log, TopicPartition::new(topic, partition), shift..shift + 500).await;
-            }
+        let shift = |tp: TopicPartition| tp.partition as usize * 1_000 + usize::from(tp.topic == TWO) * 100_000;
+        let tps: Vec<_> = [ONE, TWO]
+            .iter()
+            .flat_map(|topic| (0..16).map(|partition| TopicPartition::new(*topic, partition)))
+            .collect();
+        for tp in &tps {
+            append(&log, *tp, shift(*tp)..shift(*tp) + 500).await;
         }
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
         let before = threads();
-        let mut tasks = vec![];
-        for topic in [ONE, TWO] {
-            for partition in 0..16 {
-                for from in [0_u64, 250] {
-                    let log = log.clone();
-                    tasks.push(tokio::spawn(async move {
-                        let mut reader = log.reader(TopicPartition::new(topic, partition), from).await.unwrap();
-                        let read = read_to(&mut *reader, 500).await;
-                        let shift = partition as usize * 1_000 + usize::from(topic == TWO) * 100_000;
-                        let wanted: Vec<_> = (from..500).map(|offset| (offset, offset as usize + shift)).collect();
-                        assert_eq!(read, wanted, "{topic}/{partition}");
-                        reader
-                    }));
-                }
+        let mut reading = vec![];
+        for tp in tps {
+            for from in [0_u64, 250] {
+                let (log, shift) = (&log, shift(tp));
+                reading.push(async move {
+                    let mut reader = log.reader(tp, from).await.unwrap();
+                    let read = read_to(&mut *reader, 500).await;
+                    let wanted: Vec<_> = (from..500).map(|offset| (offset, offset as usize + shift)).collect();
+                    assert_eq!(read, wanted, "{tp}");
+                    reader
+                });
             }
         }
-        let mut readers = vec![];
-        for task in tasks {
-            readers.push(task.await.unwrap());
-        }
+        let readers = join_all(reading).await;
         let more = threads() - before;
         assert!(more < 64, "{} readers took {more} threads more", readers.len());
         println!("{} readers took {more} threads more", readers.len());
@@ -156,7 +134,7 @@ fn transact(log: &KafkaLog, numbers: std::ops::Range<usize>, commit: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
-async fn a_reader_passes_the_markers_of_transactions_at_the_end() {
+async fn a_reader_passes_the_markers_of_transactions_at_the_end_and_a_member_those_in_between() {
     with(config(), &specs(&[ONE], 1), |log| async move {
         let foreign = log.clone();
         tokio::task::spawn_blocking(move || {
@@ -180,28 +158,11 @@ async fn a_reader_passes_the_markers_of_transactions_at_the_end() {
         }
         append(&log, at(0), 8..9).await;
         assert_eq!(read_to(&mut *reader, 9).await, [(8, 8)], "it continues behind the gap");
-    })
-    .await;
-}
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the servers of tests/stack"]
-async fn members_pass_the_markers_too() {
-    with(config(), &specs(&[ONE], 1), |log| async move {
-        let foreign = log.clone();
-        tokio::task::spawn_blocking(move || {
-            transact(&foreign, 0..3, true);
-            transact(&foreign, 3..6, false);
-            transact(&foreign, 6..8, true);
-        })
-        .await
-        .unwrap();
-        let mut member = crate::fixture::Member::join(&log, "group", &[ONE]);
-        member.until("the partition", |member| member.held.len() == 1).await;
-        member.consumer.start(at(0), 0).unwrap();
-        member.until("records", |member| member.records.len() == 5).await;
-        let numbers: Vec<_> = member.records.iter().map(number).collect();
-        assert_eq!(numbers, [0, 1, 2, 6, 7]);
+        let mut member = Member::holding(&log, "group", &[ONE], 1).await;
+        member.start_all(0);
+        member.until("records", |member| member.records.len() == 4).await;
+        assert!(member.records.iter().map(number).eq([0, 1, 2, 8]));
         member.consumer.close().await.unwrap();
     })
     .await;
@@ -277,6 +238,35 @@ async fn an_untouched_record_behind_a_deletion_is_read_as_it_was() {
         let mut fresh = log.reader(at(0), 600).await.unwrap();
         assert_eq!(read_to(&mut *fresh, 1_010).await.len(), 410);
         assert_eq!(log.offset_at(at(0), 0).await.unwrap(), 600);
+    })
+    .await;
+}
+
+/// The partitions of one process of sixteen, such as a frontier's at its start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn sixty_four_of_1024_partitions_are_opened() {
+    const OPENED: usize = 64;
+    with(config(), &specs(&[ONE], 1_024), |log| async move {
+        let opened: Vec<_> = (0..1_024).step_by(1_024 / OPENED).map(at).collect();
+        let records = opened.iter().flat_map(|tp| (0..10).map(move |n| record(*tp, n)));
+        log.append(records.collect()).await.unwrap();
+
+        let begun = Instant::now();
+        let bounds = log.all_bounds(&opened).await.unwrap();
+        println!("bounds of 64 of 1,024 partitions: {:.2} s", begun.elapsed().as_secs_f64());
+        let mut reading = vec![];
+        for (tp, bounds) in opened.into_iter().zip(bounds) {
+            let log = &log;
+            reading.push(async move {
+                let mut reader = log.reader(tp, bounds.start).await.unwrap();
+                assert_eq!(read_to(&mut *reader, bounds.end).await.len(), 10, "{tp}");
+                // Kept open until all are read, as those of a process are.
+                reader
+            });
+        }
+        assert_eq!(join_all(reading).await.len(), OPENED);
+        println!("64 of 1,024 partitions opened and read: {:.2} s", begun.elapsed().as_secs_f64());
     })
     .await;
 }

@@ -16,7 +16,7 @@ use rdkafka::{
     client::DefaultClientContext,
 };
 
-use crate::fixture::{PATIENCE, append, config, with};
+use crate::fixture::{Member, PATIENCE, append, config, with};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
@@ -52,8 +52,7 @@ async fn topics_are_made_once_with_a_commit_for_every_group_and_are_well_then() 
         }
 
         // A group with an initial commit can be joined: what the commit created does not prevent it.
-        let mut member = crate::fixture::Member::join(&log, "frontier", &[topic::FRONTIER]);
-        member.until("all partitions", |member| member.held.len() == 4).await;
+        let member = Member::holding(&log, "frontier", &[topic::FRONTIER], 4).await;
         member.consumer.close().await.unwrap();
     })
     .await;
