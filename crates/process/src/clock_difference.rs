@@ -191,8 +191,7 @@ mod tests {
 
     async fn append(log: &MemoryLog, topic: Topic, timestamp_ms: Millis) {
         let tp = TopicPartition::new(topic, 1);
-        let record = Record { tp, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms };
-        log.append(vec![record]).await.unwrap();
+        log.append(vec![Record::new(tp, None, Some("{}".into()), timestamp_ms)]).await.unwrap();
     }
 
     /// Appends records with this timestamp without end.

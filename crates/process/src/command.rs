@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use clap::{Arg, ArgAction, ArgMatches, Command as Clap, error::ErrorKind};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, error::ErrorKind};
 
 use crate::{ExitReason, version::VERSION_AND_GIT};
 
@@ -24,6 +24,34 @@ pub(crate) struct Program {
     pub(crate) about: &'static str,
 }
 
+/// The options, as clap reads them.
+#[derive(Debug, Parser)]
+#[command(version = VERSION_AND_GIT, after_help = AFTER_HELP, max_term_width = 110)]
+struct Options {
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Sets a key that is not secret (may be repeated)
+    // Parsed later: an error of clap repeats the text, which may be a secret.
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// Brokers for the first connection, as HOST:PORT[,HOST:PORT…]
+    #[arg(long, value_name = "ADDRESS")]
+    brokers: Option<String>,
+    /// Nodes of the store for the first connection, as HOST:PORT[,HOST:PORT…]
+    #[arg(long, value_name = "ADDRESS")]
+    cql: Option<String>,
+    /// IP address and port of /livez, /readyz and /metrics
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Prints the effective configuration with the origin of each value, and exits
+    #[arg(long)]
+    check_config: bool,
+    /// Prints every key with its default and allowed values, and exits
+    #[arg(long)]
+    list_config: bool,
+}
+
 /// Parsed command line of a service.
 #[derive(Debug, Default)]
 pub(crate) struct Command {
@@ -35,13 +63,6 @@ pub(crate) struct Command {
     pub(crate) list_config: bool,
 }
 
-/// Dedicated flags for the most common keys; all others use `--set`.
-const FLAGS: [(&str, &str, &str, &str); 3] = [
-    ("--brokers", "brokers", "kafka.brokers", "Brokers for the first connection, as HOST:PORT[,HOST:PORT…]"),
-    ("--cql", "cql", "cql.nodes", "Nodes of the store for the first connection, as HOST:PORT[,HOST:PORT…]"),
-    ("--listen", "listen", "http.listen", "IP address and port of /livez, /readyz and /metrics"),
-];
-
 impl Command {
     /// Parses the command line. Help, version and usage errors are printed before this returns `Err`.
     pub(crate) fn read(program: Program, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitReason> {
@@ -52,60 +73,28 @@ impl Command {
     }
 
     fn parse(program: Program, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut command = clap(program);
-        let matches = command.try_get_matches_from_mut(arguments)?;
+        let mut command = Options::command().name(program.name).about(program.about);
+        let options = Options::from_arg_matches(&command.try_get_matches_from_mut(arguments)?)?;
         let wrong = "--set must be SECTION.KEY=VALUE";
-        Self::of(&matches).ok_or_else(|| command.error(ErrorKind::ValueValidation, wrong))
-    }
-
-    /// Returns `None` if a `--set` is malformed.
-    fn of(matches: &ArgMatches) -> Option<Self> {
-        let texts = matches.get_many::<String>("set").into_iter().flatten();
-        let mut flags = texts.map(|text| key_value(text)).collect::<Option<Vec<_>>>()?;
+        let flags = options.set.iter().map(|text| key_value(text)).collect::<Option<Vec<_>>>();
+        let mut flags = flags.ok_or_else(|| command.error(ErrorKind::ValueValidation, wrong))?;
         // After `--set`: the more specific flag wins.
-        for (flag, id, key, _) in FLAGS {
-            flags.extend(matches.get_one::<String>(id).map(|value| (flag, key.to_owned(), value.clone())));
+        for (flag, key, value) in [
+            ("--brokers", "kafka.brokers", options.brokers),
+            ("--cql", "cql.nodes", options.cql),
+            ("--listen", "http.listen", options.listen),
+        ] {
+            flags.extend(value.map(|value| (flag, key.to_owned(), value)));
         }
-        Some(Self {
-            file: matches.get_one("config").cloned(),
-            flags,
-            check_config: matches.get_flag("check-config"),
-            list_config: matches.get_flag("list-config"),
-        })
+        let Options { config: file, check_config, list_config, .. } = options;
+        Ok(Self { file, flags, check_config, list_config })
     }
 }
 
-/// Parses the text of a `--set` as (flag, key, value). Not a value parser of clap, whose errors repeat the text, which
-/// may be a secret.
+/// Parses the text of a `--set` as (flag, key, value).
 fn key_value(text: &str) -> Option<(&'static str, String, String)> {
     let (key, value) = text.split_once('=').filter(|(key, _)| key.contains('.'))?;
     Some(("--set", key.trim().to_owned(), value.to_owned()))
-}
-
-fn clap(Program { name, about }: Program) -> Clap {
-    let path = || clap::builder::PathBufValueParser::new();
-    let flag = |id: &'static str, help| Arg::new(id).long(id).action(ArgAction::SetTrue).help(help);
-    let mut command = Clap::new(name)
-        .version(VERSION_AND_GIT)
-        .about(about)
-        .after_help(AFTER_HELP)
-        .max_term_width(110)
-        .arg(
-            Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("Configuration file (TOML)"),
-        )
-        .arg(
-            Arg::new("set")
-                .long("set")
-                .value_name("SECTION.KEY=VALUE")
-                .action(ArgAction::Append)
-                .help("Sets a key that is not secret (may be repeated)"),
-        );
-    for (_, id, _, help) in FLAGS {
-        command = command.arg(Arg::new(id).long(id).value_name("ADDRESS").help(help));
-    }
-    command
-        .arg(flag("check-config", "Prints the effective configuration with the origin of each value, and exits"))
-        .arg(flag("list-config", "Prints every key with its default and allowed values, and exits"))
 }
 
 /// Prints a text to stdout, ignoring errors such as a closed pipe.

@@ -7,10 +7,10 @@ use orbweaver_log::{
     kafka::{KafkaConfig, KafkaLog, topics},
 };
 use orbweaver_store::{CqlConfig, CqlStore, MeteredStore, Store, StoreError, StoreMetrics};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::{
-    health::{Health, Reachability},
+    health::{Health, LOG, Reachability, STORE},
     service::ServiceError,
 };
 
@@ -61,12 +61,12 @@ pub(crate) async fn connect(
         let of_configuration = faults.iter().any(topics::TopicProblem::is_of_configuration);
         return Err(if of_configuration { ConnectError::Configuration(list) } else { ConnectError::Topics(list) });
     }
-    health.log(Reachability::Yes);
+    health.checked(LOG, Reachability::Yes);
     let store = match cql {
         None => None,
         Some(cql) => {
             let store: Arc<dyn Store> = Arc::new(CqlStore::connect(cql, metrics.clone()).await?);
-            health.store(Reachability::Yes);
+            health.checked(STORE, Reachability::Yes);
             Some(Arc::new(MeteredStore::new(store, metrics.clone())) as Arc<dyn Store>)
         }
     };
@@ -76,28 +76,35 @@ pub(crate) async fn connect(
 /// Checks periodically, for readiness, whether log and store are available.
 pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, health: Arc<Health>) {
     let of_log = async {
-        let mut ticks = interval(CHECK_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = ticks();
         loop {
             ticks.tick().await;
-            health.log(reached(timeout(CHECK_TIMEOUT, log.ping()).await));
+            health.checked(LOG, reached(timeout(CHECK_TIMEOUT, log.ping()).await));
         }
     };
     let of_store = async {
         let Some(store) = store else { return std::future::pending().await };
-        let mut ticks = interval(CHECK_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = ticks();
         loop {
             ticks.tick().await;
             // No authority has this name: an empty result is a successful response.
             let asked = timeout(CHECK_TIMEOUT, store.robots("probe")).await;
-            health.store(match asked {
-                Ok(Err(StoreError::Damaged { .. })) => Reachability::Yes,
-                asked => reached(asked),
-            });
+            health.checked(
+                STORE,
+                match asked {
+                    Ok(Err(StoreError::Damaged { .. })) => Reachability::Yes,
+                    asked => reached(asked),
+                },
+            );
         }
     };
     let ((), ()) = tokio::join!(of_log, of_store);
+}
+
+fn ticks() -> Interval {
+    let mut ticks = interval(CHECK_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 fn reached<T, E: std::fmt::Display>(asked: Result<Result<T, E>, tokio::time::error::Elapsed>) -> Reachability {

@@ -6,35 +6,28 @@ use orbweaver_stage::StageError;
 
 use crate::service::ServiceError;
 
-/// Exit reason of a service.
+/// Exit reason of a service, with its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum ExitReason {
-    /// Ended on request, with all started work finished. 0.
-    Success,
-    /// Invalid command line. 64.
-    Usage,
-    /// A task panicked, which is a defect. 70.
-    Panicked,
-    /// The log or the store failed. 74.
-    Failed,
+    /// Ended on request, with all started work finished.
+    Success = 0,
+    /// Invalid command line.
+    Usage = 64,
+    /// A task panicked, which is a defect.
+    Panicked = 70,
+    /// The log or the store failed.
+    Failed = 74,
     /// Halted, stalled, ended with unfinished work, or prevented from joining by a clock difference; a restart resumes.
-    /// 75.
-    TempFail,
-    /// Invalid configuration. 78.
-    Configuration,
+    TempFail = 75,
+    /// Invalid configuration.
+    Configuration = 78,
 }
 
 impl ExitReason {
     #[must_use]
     pub fn code(self) -> ExitCode {
-        ExitCode::from(match self {
-            Self::Success => 0,
-            Self::Usage => 64,
-            Self::Panicked => 70,
-            Self::Failed => 74,
-            Self::TempFail => 75,
-            Self::Configuration => 78,
-        })
+        ExitCode::from(self as u8)
     }
 }
 

@@ -9,6 +9,10 @@ use orbweaver_stage::RunnerStatus;
 use serde::Serialize;
 use tokio::time::Instant;
 
+/// Names of the servers.
+pub(crate) const LOG: &str = "log";
+pub(crate) const STORE: &str = "store";
+
 /// Phase of the process lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -22,10 +26,9 @@ pub(crate) enum Phase {
 }
 
 /// Result of the last check of a server.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reachability {
     /// Not checked yet.
-    #[default]
     Unknown,
     /// The server answered.
     Yes,
@@ -38,9 +41,8 @@ pub(crate) enum Reachability {
 struct State {
     phase: Phase,
     serving_since: Option<Instant>,
-    log: Reachability,
-    /// `None` if the service has no store.
-    store: Option<Reachability>,
+    /// The servers that the service uses.
+    servers: Vec<(&'static str, Reachability)>,
 }
 
 /// Reason for a failed probe.
@@ -74,8 +76,9 @@ pub(crate) struct Health {
 impl Health {
     /// Creates the health of a starting process; liveness fails when the event loop has stalled for `stall_after`.
     pub(crate) fn new(stall_after: Duration, has_store: bool) -> Self {
-        let store = has_store.then(Reachability::default);
-        let state = State { phase: Phase::Starting, serving_since: None, log: Reachability::default(), store };
+        let servers = [LOG].into_iter().chain(has_store.then_some(STORE));
+        let servers = servers.map(|server| (server, Reachability::Unknown)).collect();
+        let state = State { phase: Phase::Starting, serving_since: None, servers };
         Self { pulse: Arc::default(), state: Mutex::new(state), stall_after }
     }
 
@@ -97,18 +100,15 @@ impl Health {
         self.state().phase = Phase::Stopping;
     }
 
-    /// Records a check of the log.
-    pub(crate) fn log(&self, reached: Reachability) {
-        let before = self.state().log.clone();
-        log_change("log", &before, &reached);
-        self.state().log = reached;
-    }
-
-    /// Records a check of the store.
-    pub(crate) fn store(&self, reached: Reachability) {
-        let before = self.state().store.clone().unwrap_or_default();
-        log_change("store", &before, &reached);
-        self.state().store = Some(reached);
+    /// Records a check of [`LOG`] or [`STORE`].
+    pub(crate) fn checked(&self, server: &'static str, now: Reachability) {
+        let mut state = self.state();
+        let known = state.servers.iter_mut().find(|(name, _)| *name == server);
+        let before = known.map(|(_, known)| std::mem::replace(known, now.clone()));
+        drop(state);
+        if let Some(before) = before {
+            log_change(server, &before, &now);
+        }
     }
 
     /// Reports whether the event loop runs.
@@ -130,12 +130,11 @@ impl Health {
             Phase::Starting => reasons.push(Reason { what: "process", why: "it is starting".to_owned() }),
             Phase::Stopping => reasons.push(Reason { what: "process", why: "it is shutting down".to_owned() }),
         }
-        let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
-        for (what, reached) in servers.into_iter().filter_map(|(what, reached)| Some((what, reached?))) {
+        for (what, reached) in state.servers {
             match reached {
                 Reachability::Yes => {}
                 Reachability::Unknown => reasons.push(Reason { what, why: "it has not answered yet".to_owned() }),
-                Reachability::No(why) => reasons.push(Reason { what, why: why.clone() }),
+                Reachability::No(why) => reasons.push(Reason { what, why }),
             }
         }
         let (_, restoring) = self.pulse.partitions();
@@ -147,9 +146,7 @@ impl Health {
 
     /// Returns each server with whether it answered the last check.
     pub(crate) fn reached(&self) -> Vec<(&'static str, bool)> {
-        let state = self.state();
-        let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
-        servers.into_iter().filter_map(|(what, reached)| Some((what, *reached? == Reachability::Yes))).collect()
+        self.state().servers.iter().map(|(server, reached)| (*server, *reached == Reachability::Yes)).collect()
     }
 
     fn verdict(&self, phase: Phase, reasons: Vec<Reason>) -> ProbeResult {
@@ -186,14 +183,14 @@ mod tests {
         let health = Health::new(Duration::from_secs(60), true);
         assert_eq!(whys(&health.ready(Instant::now())), ["process", "log", "store"]);
         health.joins();
-        health.log(Reachability::Yes);
-        health.store(Reachability::Yes);
+        health.checked(LOG, Reachability::Yes);
+        health.checked(STORE, Reachability::Yes);
         assert!(health.ready(Instant::now()).ok);
-        health.store(Reachability::No("connection refused".to_owned()));
+        health.checked(STORE, Reachability::No("connection refused".to_owned()));
         let verdict = health.ready(Instant::now());
         assert_eq!(verdict.reasons, [Reason { what: "store", why: "connection refused".to_owned() }]);
         assert!(health.live(Instant::now()).ok, "an unavailable server is no reason for a restart");
-        health.store(Reachability::Yes);
+        health.checked(STORE, Reachability::Yes);
         assert!(health.ready(Instant::now()).ok, "and back");
         health.stops();
         health.joins();
@@ -204,7 +201,7 @@ mod tests {
     async fn a_service_without_a_store_does_not_wait_for_one() {
         let health = Health::new(Duration::from_secs(60), false);
         health.joins();
-        health.log(Reachability::Yes);
+        health.checked(LOG, Reachability::Yes);
         assert!(health.ready(Instant::now()).ok);
     }
 

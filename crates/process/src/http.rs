@@ -118,7 +118,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::health::Reachability;
+    use crate::health::{LOG, Reachability};
 
     async fn started() -> (SocketAddr, Arc<Health>, CancellationToken) {
         let health = Arc::new(Health::new(Duration::from_secs(60), false));
@@ -147,9 +147,9 @@ mod tests {
         let answer = ask(address, "/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("it is starting"), "{answer}");
         health.joins();
-        health.log(Reachability::Yes);
+        health.checked(LOG, Reachability::Yes);
         assert!(ask(address, "/readyz").await.starts_with("HTTP/1.1 200"));
-        health.log(Reachability::No("no broker answers".to_owned()));
+        health.checked(LOG, Reachability::No("no broker answers".to_owned()));
         let answer = ask(address, "/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains(r#"{"what":"log","why":"no broker answers"}"#));
         let answer = ask(address, "/metrics").await;

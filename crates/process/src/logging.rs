@@ -25,12 +25,8 @@ pub(crate) fn start(log: &LogOutput, settings: &Settings, rust_log: Option<&str>
     }
 }
 
-/// Starts logging JSON, for a process that ends before its configuration applies.
-pub(crate) fn start_json() {
-    json(EnvFilter::new("info"));
-}
-
-fn json(filter: EnvFilter) {
+/// Starts logging JSON.
+pub(crate) fn json(filter: EnvFilter) {
     let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).json();
     let _ = lines.flatten_event(true).with_current_span(false).with_span_list(false).try_init();
 }

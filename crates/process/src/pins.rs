@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orbweaver_log::{Log, LogError, Offset, Partition, Reader, TopicPartition};
+use orbweaver_log::{Log, LogError, Partition, Reader, TopicPartition};
 use orbweaver_messages::topic::{CONTROL, DISCOVERED};
 use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Definitions, check_pins};
 use orbweaver_url::WideDomains;
@@ -49,14 +49,10 @@ impl PinCheck {
         let reader = log.reader(tp, bounds.start).await?;
         let partitions = log.partitions(DISCOVERED)?;
         let mut check = Self { partitions, wide, definitions: Definitions::default(), reader };
-        while check.position() < bounds.end {
+        while check.reader.position() < bounds.end {
             check.read().await?;
         }
         Ok(check)
-    }
-
-    fn position(&self) -> Offset {
-        self.reader.position()
     }
 
     async fn read(&mut self) -> Result<(), LogError> {
@@ -94,15 +90,13 @@ mod tests {
         ])
     }
 
-    async fn define(log: &MemoryLog, definition: Option<&str>) {
-        let record = Record {
-            tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
-            key: Some("crawl/docs".into()),
-            value: definition.map(|text| text.to_owned().into()),
-            headers: vec![],
-            timestamp_ms: 0,
-        };
-        log.append(vec![record]).await.unwrap();
+    fn definition(text: Option<&str>) -> Record {
+        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        Record::new(tp, Some("crawl/docs".into()), text.map(|text| text.to_owned().into()), 1)
+    }
+
+    async fn define(log: &MemoryLog, text: Option<&str>) {
+        log.append(vec![definition(text)]).await.unwrap();
     }
 
     fn with_wide_domains() -> String {
@@ -139,8 +133,7 @@ mod tests {
     #[tokio::test]
     async fn a_definition_with_a_newer_version_of_its_schema_ends_the_start() {
         let log = log(PARTITIONS);
-        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
-        let mut record = Record::new(tp, Some("crawl/docs".into()), Some("{}".into()), 1);
+        let mut record = definition(Some("{}"));
         record.headers[1].1 = "2".into();
         log.append(vec![record]).await.unwrap();
         let reason = begun(&log, &[]).await.map(drop).unwrap_err();

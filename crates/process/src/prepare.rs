@@ -6,7 +6,7 @@ use orbweaver_store::CqlConfig;
 
 use crate::{
     Service,
-    configuration::{Given, Inputs, SettingError, Settings},
+    configuration::{Inputs, SettingError, Settings},
     sections::{Http, LogOutput, Runtime},
 };
 
@@ -25,21 +25,18 @@ pub(crate) struct Prepared<S> {
 
 /// Reads all sections of a service, and returns every fault.
 pub fn configure<S: Service>(inputs: &Inputs) -> (S, Settings, Vec<SettingError>) {
-    let (given, mut faults) = inputs.read();
-    let prepared = read::<S>(given);
-    faults.extend(prepared.settings.faults());
+    let (prepared, faults) = read::<S>(inputs);
     (prepared.service, prepared.settings, faults)
 }
 
 /// Reads all sections, or returns every fault.
 pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<SettingError>> {
-    let (given, mut faults) = inputs.read();
-    let prepared = read::<S>(given);
-    faults.extend(prepared.settings.faults());
+    let (prepared, faults) = read(inputs);
     if faults.is_empty() { Ok(prepared) } else { Err(faults) }
 }
 
-fn read<S: Service>(given: Vec<Given>) -> Prepared<S> {
+fn read<S: Service>(inputs: &Inputs) -> (Prepared<S>, Vec<SettingError>) {
+    let (given, mut faults) = inputs.read();
     let mut defaults = vec![("http.listen", S::LISTEN)];
     defaults.extend(S::RECORDS.map(|records| ("runtime.records", records)));
     let mut settings = Settings::new(given, &defaults);
@@ -50,8 +47,9 @@ fn read<S: Service>(given: Vec<Given>) -> Prepared<S> {
     let runtime: Runtime = settings.section();
     let service = S::configure(&mut settings, kafka.record_limit);
     settings.check("runtime", runtime.misfits(kafka.session_timeout, service.longest_request()));
+    faults.extend(settings.faults());
     let (runner, worker_threads) = (runtime.runner(kafka.patience), runtime.worker_threads);
-    Prepared { settings, service, kafka, cql, http, log, runner, worker_threads }
+    (Prepared { settings, service, kafka, cql, http, log, runner, worker_threads }, faults)
 }
 
 #[cfg(test)]

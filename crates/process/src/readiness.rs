@@ -52,7 +52,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::health::Reachability;
+    use crate::health::{LOG, Reachability, STORE};
 
     fn shown(registry: &Registry) -> Vec<(String, i64)> {
         let families = registry.gather();
@@ -67,19 +67,15 @@ mod tests {
     async fn metrics_show_what_the_probe_says() {
         let (registry, health) = (Registry::new(), Arc::new(Health::new(Duration::from_secs(60), true)));
         register(&registry, health.clone()).unwrap();
-        let all =
-            |ready, log, store| vec![("log".to_owned(), log), ("store".to_owned(), store), ("ready".to_owned(), ready)];
-        let sorted = || {
-            let mut shown = shown(&registry);
-            shown.sort_by_key(|(name, _)| ["log", "store", "ready"].iter().position(|known| known == name));
-            shown
+        let all = |log, store, ready| {
+            [("log", log), ("store", store), ("ready", ready)].map(|(name, value)| (name.to_owned(), value))
         };
-        assert_eq!(sorted(), all(0, 0, 0));
+        assert_eq!(shown(&registry), all(0, 0, 0));
         health.joins();
-        health.log(Reachability::Yes);
-        health.store(Reachability::No("connection refused".to_owned()));
-        assert_eq!(sorted(), all(0, 1, 0));
-        health.store(Reachability::Yes);
-        assert_eq!(sorted(), all(1, 1, 1));
+        health.checked(LOG, Reachability::Yes);
+        health.checked(STORE, Reachability::No("connection refused".to_owned()));
+        assert_eq!(shown(&registry), all(1, 0, 0));
+        health.checked(STORE, Reachability::Yes);
+        assert_eq!(shown(&registry), all(1, 1, 1));
     }
 }

@@ -124,14 +124,8 @@ mod tests {
         let of = async |topic| declared.of(topic).await.unwrap();
         assert!(of(DOCUMENTS).await.is_empty());
         let groups = Consumers::default().with("indexer", &[DOCUMENTS], 0).unwrap();
-        let record = Record {
-            tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
-            key: Some(CONSUMERS_KEY.into()),
-            value: Some(encode(&groups)),
-            headers: vec![],
-            timestamp_ms: 0,
-        };
-        log.append(vec![record]).await.unwrap();
+        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        log.append(vec![Record::new(tp, Some(CONSUMERS_KEY.into()), Some(encode(&groups)), 0)]).await.unwrap();
         advance(FRESH).await;
         assert_eq!(of(DOCUMENTS).await, ["indexer"]);
         assert!(of(OUTCOMES).await.is_empty());

@@ -16,6 +16,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
 
 use crate::{
     ExitReason, Service, ServiceContext, ServiceError, clock, clock_difference,
@@ -76,7 +77,7 @@ pub fn main<S: Service>() -> ExitCode {
 /// Writes every fault to stderr: one JSON line per fault, or all as text.
 fn report_faults(binary: &str, faults: &[SettingError], json: bool) {
     if json {
-        logging::start_json();
+        logging::json(EnvFilter::new("info"));
         for fault in faults {
             tracing::error!(%fault, "the configuration is invalid");
         }
@@ -110,9 +111,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     tracing::info!(service = S::NAME, version = VERSION, git = GIT, configuration = effective(&settings), "starts");
     let health = Arc::new(Health::new(runner.stall_after, cql.is_some()));
     let registry = Registry::new();
-    let (metrics, store_metrics) =
-        register(&registry, S::NAME).map_err(|error| format!("the metrics cannot be registered: {error}"))?;
-    readiness::register(&registry, health.clone())
+    let (metrics, store_metrics) = register(&registry, S::NAME, health.clone())
         .map_err(|error| format!("the metrics cannot be registered: {error}"))?;
     let (listener, address) = http::bind(http.listen).await?;
     tracing::info!(%address, "listening");
@@ -176,8 +175,13 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     Ok(end)
 }
 
-fn register(registry: &Registry, service: &str) -> Result<(Metrics, StoreMetrics), prometheus::Error> {
+fn register(
+    registry: &Registry,
+    service: &str,
+    health: Arc<Health>,
+) -> Result<(Metrics, StoreMetrics), prometheus::Error> {
     version::register(registry, service)?;
+    readiness::register(registry, health)?;
     registry.register(Box::new(ProcessCollector::for_self()))?;
     Ok((Metrics::register(registry)?, StoreMetrics::register(registry)?))
 }

@@ -1,6 +1,6 @@
 //! Types of fields.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Type of a field that can hold a value of type `V`: a narrower number, a number of milliseconds, or nothing.
 pub trait Held<V>: Sized {
@@ -61,4 +61,9 @@ held! { Vec<String>:
 
 held! { SocketAddr:
     SocketAddr = Some, |held| Some(*held);
+}
+
+held! { BTreeMap<String, String>:
+    BTreeMap<String, String> = Some, |held| Some(held.clone());
+    Vec<(String, String)> = |texts| Some(texts.into_iter().collect()), |held| Some(held.iter().cloned().collect());
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, de::Visitor};
 
-use crate::{Held, kind::kind};
+use crate::kind::kind;
 
 /// Placeholder for a secret.
 const REDACTED: &str = "…";
@@ -149,26 +149,6 @@ fn redacted(mut texts: Texts, hidden: HiddenBy) -> Texts {
     texts
 }
 
-impl Held<Texts> for Texts {
-    fn of(texts: Texts) -> Option<Self> {
-        Some(texts)
-    }
-
-    fn value(&self) -> Option<Texts> {
-        Some(self.clone())
-    }
-}
-
-impl Held<Texts> for Vec<(String, String)> {
-    fn of(texts: Texts) -> Option<Self> {
-        Some(texts.into_iter().collect())
-    }
-
-    fn value(&self) -> Option<Texts> {
-        Some(self.iter().cloned().collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,14 +161,5 @@ mod tests {
         for (name, secret) in [("Authorization", true), ("x-api-key", true), ("accept-language", false)] {
             assert_eq!((HiddenBy::Caution.hides(name), HiddenBy::Caution.is_secret(name)), (true, secret), "{name}");
         }
-    }
-
-    #[test]
-    fn what_is_hidden_is_not_serialized() {
-        let texts = vec![("password".to_owned(), "hunter2".to_owned()), ("rack".to_owned(), "a".to_owned())];
-        let shown = Properties::serialize(&texts, serde_json::value::Serializer).unwrap();
-        assert_eq!(shown, serde_json::json!({ "password": "…", "rack": "a" }));
-        let shown = Headers::serialize(&texts, serde_json::value::Serializer).unwrap();
-        assert_eq!(shown, serde_json::json!({ "password": "…", "rack": "…" }));
     }
 }

@@ -36,11 +36,12 @@ const REDACTED: &str = "\"…\"";
 /// A key that was read, with its values.
 #[derive(Debug, Clone)]
 pub struct Key {
-    pub(super) section: &'static str,
+    pub section: &'static str,
     pub(super) field: Field,
-    pub(super) required: bool,
+    /// Whether the key must be set.
+    pub required: bool,
     /// The default as text.
-    pub(super) default: Option<String>,
+    pub default: Option<String>,
     pub(super) set: Vec<Setting>,
 }
 
@@ -54,12 +55,6 @@ pub(super) struct Setting {
 }
 
 impl Key {
-    /// Returns the section.
-    #[must_use]
-    pub fn section(&self) -> &'static str {
-        self.section
-    }
-
     /// Returns the full name, `section.name`, with `.*` for any name.
     #[must_use]
     pub fn path(&self) -> String {
@@ -76,18 +71,6 @@ impl Key {
     #[must_use]
     pub fn meaning(&self) -> &str {
         &self.field.meaning
-    }
-
-    /// Returns the default as text.
-    #[must_use]
-    pub fn default(&self) -> Option<&str> {
-        self.default.as_deref()
-    }
-
-    /// Returns `true` if the key must be set.
-    #[must_use]
-    pub fn is_required(&self) -> bool {
-        self.required
     }
 
     /// Returns the rule for redacting its values.

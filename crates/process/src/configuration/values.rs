@@ -14,27 +14,18 @@ use serde::{
 use super::Raw;
 
 /// Problem of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     /// The section has no such key, but these.
+    #[error("there is no such key")]
     Unknown(&'static [&'static str]),
     /// The value is not allowed; the description of its field names the allowed values.
+    #[error("this value is not allowed")]
     NotAllowed,
     /// The value is not allowed, with the reason.
+    #[error("{0}")]
     Said(String),
 }
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(_) => f.write_str("there is no such key"),
-            Self::NotAllowed => f.write_str("this value is not allowed"),
-            Self::Said(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for Problem {}
 
 impl de::Error for Problem {
     fn custom<T: fmt::Display>(text: T) -> Self {
