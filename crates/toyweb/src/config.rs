@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::special::Kind;
 
 /// Maximum number of address hosts of one web; each has its own socket.
-pub const MAX_ADDRESS_HOSTS: u32 = 2_000;
+const MAX_ADDRESS_HOSTS: u32 = 2_000;
 /// Maximum number of special places per kind.
-pub const MAX_SPECIALS: u32 = 250;
+const MAX_SPECIALS: u32 = 250;
 
 /// Configuration of a generated web. The same configuration and port always produce the same web.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +67,8 @@ impl Default for WebConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {value}; allowed: {allowed}")]
 pub struct ConfigError {
-    /// Name of the setting.
     pub key: &'static str,
-    /// Invalid value.
     pub value: String,
-    /// Allowed range.
     pub allowed: String,
 }
 

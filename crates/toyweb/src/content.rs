@@ -5,7 +5,6 @@ use crate::directory::Directory;
 use crate::greedy::Greedy;
 use crate::heavy;
 use crate::reply::Reply;
-use crate::special::Kind;
 use crate::web::{Asked, Web};
 
 /// Content of a server.
@@ -27,14 +26,6 @@ impl Content {
             Self::Heavy => heavy::answer(asked.target),
             Self::Greedy(greedy) => greedy.answer(asked),
             Self::Directory(directory) => directory.answer(asked.target).await,
-        }
-    }
-
-    /// Returns the special place whose visits are counted for this request.
-    pub(crate) fn counted(&self, host: &str, target: &str) -> Option<(Kind, u32)> {
-        match self {
-            Self::Generated(web) => web.counted(host, target),
-            Self::Demo(_) | Self::Heavy | Self::Greedy(_) | Self::Directory(_) => None,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::reply::Reply;
+use crate::text::MONTHS;
 use crate::web::Asked;
 
 const GUIDE: &str = "www.orb-weavers.localhost";
@@ -36,21 +37,6 @@ const SPECIES: &[(&str, &str, &str)] = &[
     ("Spiny orb weaver", "Gasteracantha cancriformis", "citrus groves"),
     ("Labyrinth orb weaver", "Metepeira labyrinthea", "open oak woods"),
     ("Feather-legged spider", "Uloborus walckenaerius", "heath"),
-];
-
-const MONTHS: &[&str] = &[
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
 ];
 
 /// Silks and their purposes.

@@ -35,7 +35,7 @@ mod toyweb;
 mod truth;
 mod web;
 
-pub use config::{ConfigError, MAX_ADDRESS_HOSTS, MAX_SPECIALS, WebConfig};
+pub use config::{ConfigError, WebConfig};
 pub use greedy::GreedyConfig;
 pub use heavy::{heavy_links, heavy_paths};
 pub use hosts::HostId;

@@ -17,13 +17,11 @@ pub struct Entry {
     pub at_us: u64,
     /// `at_us` as microseconds since the Unix epoch.
     pub epoch_us: u64,
-    /// Host header.
     pub host: String,
     /// Path and query, as sent.
     pub target: String,
     /// Status of the response; 0 for a connection that was reset.
     pub status: u16,
-    /// User-Agent header.
     pub agent: String,
 }
 
@@ -41,7 +39,6 @@ pub enum Logging {
 
 #[derive(Debug)]
 enum Kept {
-    Nothing,
     Memory { entries: VecDeque<Entry>, most: usize },
     File(File),
 }
@@ -51,29 +48,27 @@ enum Kept {
 pub struct RequestLog {
     count: AtomicU64,
     failures: AtomicU64,
-    keeps: bool,
     started: Instant,
     epoch: Duration,
-    kept: Mutex<Kept>,
+    kept: Option<Mutex<Kept>>,
 }
 
 impl RequestLog {
     /// Creates an empty log.
     pub fn open(logging: &Logging) -> io::Result<Self> {
         let kept = match logging {
-            Logging::Count => Kept::Nothing,
-            Logging::Memory(most) => Kept::Memory { entries: VecDeque::new(), most: *most },
-            Logging::File(path) => Kept::File(append(path)?),
+            Logging::Count => None,
+            Logging::Memory(most) => Some(Kept::Memory { entries: VecDeque::new(), most: *most }),
+            Logging::File(path) => Some(Kept::File(append(path)?)),
         };
         #[allow(clippy::disallowed_methods, reason = "the edge at which the web learns what time it is, once")]
         let now = SystemTime::now();
         Ok(Self {
             count: AtomicU64::new(0),
             failures: AtomicU64::new(0),
-            keeps: !matches!(kept, Kept::Nothing),
             started: Instant::now(),
             epoch: now.duration_since(UNIX_EPOCH).unwrap_or_default(),
-            kept: Mutex::new(kept),
+            kept: kept.map(Mutex::new),
         })
     }
 
@@ -92,21 +87,19 @@ impl RequestLog {
     /// Returns the requests kept in memory, oldest first.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        match &*self.kept() {
-            Kept::Memory { entries, .. } => entries.iter().cloned().collect(),
-            Kept::Nothing | Kept::File(_) => Vec::new(),
+        match self.kept().as_deref() {
+            Some(Kept::Memory { entries, .. }) => entries.iter().cloned().collect(),
+            Some(Kept::File(_)) | None => Vec::new(),
         }
     }
 
     /// Logs a request at the current time. Calls `entry` only if something is kept.
     pub(crate) fn note(&self, entry: impl FnOnce(u64, u64) -> Entry) {
-        if self.keeps {
-            // The clock is read under the lock, so entries are ordered by time.
-            let mut kept = self.kept();
+        // The clock is read under the lock, so entries are ordered by time.
+        if let Some(mut kept) = self.kept() {
             let passed = self.started.elapsed();
             let entry = entry(micros(passed), micros(self.epoch + passed));
             match &mut *kept {
-                Kept::Nothing => {}
                 Kept::Memory { entries, most } => {
                     if entries.len() >= *most {
                         entries.pop_front();
@@ -127,8 +120,8 @@ impl RequestLog {
         self.count.fetch_add(1, Ordering::Release);
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
+        self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

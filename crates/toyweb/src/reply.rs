@@ -18,18 +18,14 @@ pub enum Ending {
 /// Response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// HTTP status.
     pub status: u16,
     pub content_type: &'static str,
-    /// Additional headers.
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
     /// Delay of the response, in milliseconds.
     pub delay_ms: u64,
     pub ending: Ending,
 }
-
-const HTML: &str = "text/html; charset=utf-8";
 
 impl Reply {
     /// Creates a 200 with a body of the given type.
@@ -40,14 +36,8 @@ impl Reply {
 
     /// Creates a 200 with HTML.
     #[must_use]
-    pub fn html(body: String) -> Self {
-        Self::of_type(HTML, body.into_bytes())
-    }
-
-    /// Creates a 200 with a generated page.
-    #[must_use]
-    pub fn page(body: Vec<u8>) -> Self {
-        Self::of_type(HTML, body)
+    pub fn html(body: impl Into<Vec<u8>>) -> Self {
+        Self::of_type("text/html; charset=utf-8", body.into())
     }
 
     /// Creates a short text with the given status.
@@ -56,7 +46,6 @@ impl Reply {
         Self { status, ..Self::of_type("text/plain", text.as_bytes().to_vec()) }
     }
 
-    /// Creates a 404.
     #[must_use]
     pub fn not_found() -> Self {
         Self::plain(404, "there is no such page\n")
@@ -67,7 +56,6 @@ impl Reply {
         Self::plain(status, "moved\n").with_header("location", location)
     }
 
-    /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));
@@ -79,20 +67,6 @@ impl Reply {
     pub fn with_markup(mut self, tag: &str, markup: &str) -> Self {
         let text = String::from_utf8_lossy(&self.body).replacen(tag, &format!("{tag}{markup}"), 1);
         self.body = text.into_bytes();
-        self
-    }
-
-    /// Delays the response.
-    #[must_use]
-    pub fn after(mut self, delay_ms: u64) -> Self {
-        self.delay_ms = delay_ms;
-        self
-    }
-
-    /// Sets how the response ends.
-    #[must_use]
-    pub fn ending(mut self, ending: Ending) -> Self {
-        self.ending = ending;
         self
     }
 }

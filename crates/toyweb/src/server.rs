@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,15 +66,10 @@ struct Shared {
 }
 
 /// Thread that serves until it is stopped.
+#[derive(Debug)]
 pub(crate) struct Running {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
-    }
 }
 
 impl Running {
@@ -83,26 +78,18 @@ impl Running {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Arc::new(Shared { content, log, visits: Mutex::new(HashMap::new()) });
         let (stop, stopped) = oneshot::channel();
-        let (ready, listening) = std::sync::mpsc::channel();
+        let entered = runtime.enter();
+        let listeners: io::Result<Vec<_>> = listeners.into_iter().map(tokio::net::TcpListener::from_std).collect();
+        drop(entered);
+        let listeners = listeners?;
         let thread = std::thread::Builder::new().name("toyweb".into()).spawn(move || {
             runtime.block_on(async move {
-                let started: io::Result<Vec<_>> =
-                    listeners.into_iter().map(tokio::net::TcpListener::from_std).collect();
-                match started {
-                    Ok(listeners) => {
-                        for listener in listeners {
-                            tokio::spawn(accept(listener, Arc::clone(&shared)));
-                        }
-                        let _ = ready.send(Ok(()));
-                        let _ = stopped.await;
-                    }
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                    }
+                for listener in listeners {
+                    tokio::spawn(accept(listener, Arc::clone(&shared)));
                 }
+                let _ = stopped.await;
             });
         })?;
-        listening.recv().map_err(|_| io::Error::other("the server's thread ended while starting"))??;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -203,7 +190,8 @@ async fn respond(
 impl Shared {
     /// Counts a visit to a special place and returns the number of previous visits.
     fn visit(&self, host: &str, target: &str) -> u32 {
-        let Some(place) = self.content.counted(host, target) else { return 0 };
+        let Content::Generated(web) = &self.content else { return 0 };
+        let Some(place) = web.counted(host, target) else { return 0 };
         let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
         let count = visits.entry(place).or_insert(0);
         let before = *count;
@@ -257,8 +245,4 @@ impl Body for Answer {
             _ => SizeHint::default(),
         }
     }
-}
-
-pub(crate) fn first_address(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
-    listeners.first().ok_or_else(|| io::Error::other("no address to listen on"))?.local_addr()
 }

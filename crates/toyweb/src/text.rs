@@ -20,6 +20,22 @@ const SMALL: &[&str] = &[
     "was", "is", "had", "often", "rarely", "still", "once", "a", "its", "their", "between", "along", "without",
 ];
 
+/// Months of the calendar and of the demo's diary.
+pub(crate) const MONTHS: &[&str] = &[
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
 const POOL_BYTES: usize = 1 << 16;
 
 /// Digits of page numbers on alike pages; a fixed width truncates all texts at the same position.

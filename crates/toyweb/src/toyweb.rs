@@ -12,7 +12,7 @@ use crate::directory::Directory;
 use crate::greedy::{Greedy, GreedyConfig};
 use crate::hosts::addresses;
 use crate::log::{Logging, RequestLog};
-use crate::server::{Running, bind, first_address};
+use crate::server::{Running, bind};
 use crate::truth::{Expected, truth};
 use crate::web::Web;
 
@@ -92,9 +92,8 @@ impl ToyWeb {
     /// Serves a memory-intensive web.
     ///
     /// # Errors
-    /// If the number of hosts is out of range, an address cannot be bound or the log cannot be opened.
+    /// If there is no host, an address cannot be bound or the log cannot be opened.
     pub fn start_greedy(config: GreedyConfig, serving: &Serving) -> Result<Self, StartError> {
-        config.validate()?;
         Self::serve(&config.addresses(), serving, |port| {
             let greedy = Greedy::new(config, port)?;
             let start = greedy.start_url();
@@ -109,7 +108,8 @@ impl ToyWeb {
     ) -> Result<Self, StartError> {
         let log = Arc::new(RequestLog::open(&serving.logging)?);
         let listeners = bind(addresses, serving.port)?;
-        let address = first_address(&listeners)?;
+        let first = listeners.first().ok_or_else(|| io::Error::other("no address to listen on"))?;
+        let address = first.local_addr()?;
         let (content, start_url) = content(address.port())?;
         let running = Running::start(content, Arc::clone(&log), listeners)?;
         Ok(Self { address, start_url, config: None, log, running })

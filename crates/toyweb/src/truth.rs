@@ -35,7 +35,6 @@ pub enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
     pub url: String,
-    /// Expected result.
     pub fate: Fate,
     /// Minimum number of requests in an undisturbed crawl, including redirects to another spelling of the URL.
     pub least: u32,
@@ -48,7 +47,7 @@ pub struct Expected {
 
 /// Returns every URL of a web, in arbitrary order, without holding them in memory.
 pub fn truth(web: &Web) -> impl Iterator<Item = Expected> + '_ {
-    let pages = (0..web.config().pages).map(|page| Expected {
+    let pages = (0..web.config.pages).map(|page| Expected {
         url: web.page_url(page),
         fate: Fate::Fetched,
         least: 1,

@@ -7,7 +7,7 @@ use crate::graph::{page_at, targets, write_path, write_relative};
 use crate::hash::{Salt, mix};
 use crate::hosts::{HostId, host_from_header, host_of_page, write_host};
 use crate::reply::Reply;
-use crate::special::{Kind, Place, Visit, places_of, robots_txt};
+use crate::special::{Kind, Place, places_of, robots_txt};
 use crate::text::{Prose, write_title};
 
 const TAIL: &[u8] = b"</main>\n</body>\n</html>\n";
@@ -17,7 +17,6 @@ const LINK_BYTES: usize = 96;
 /// Parts of a request that determine the response.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
-    /// Host header.
     pub host: &'a str,
     /// Path and query.
     pub target: &'a str,
@@ -32,10 +31,12 @@ pub struct Asked<'a> {
 /// A generated web on a port.
 #[derive(Debug)]
 pub struct Web {
-    config: WebConfig,
-    port: u16,
-    prose: Prose,
-    specials: u64,
+    pub(crate) config: WebConfig,
+    /// Port in the URLs of the web.
+    pub(crate) port: u16,
+    pub(crate) prose: Prose,
+    /// Number of special places.
+    pub(crate) specials: u64,
 }
 
 impl Web {
@@ -44,25 +45,6 @@ impl Web {
         config.validate()?;
         let specials = config.specials.values().map(|count| u64::from(*count)).sum();
         Ok(Self { prose: Prose::new(config.seed), config, port, specials })
-    }
-
-    #[must_use]
-    pub fn config(&self) -> &WebConfig {
-        &self.config
-    }
-
-    /// Returns the port in the URLs of the web.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(crate) fn prose(&self) -> &Prose {
-        &self.prose
-    }
-
-    pub(crate) fn special_count(&self) -> u64 {
-        self.specials
     }
 
     /// Returns the URL of a page; a crawl starts at page 0.
@@ -98,11 +80,10 @@ impl Web {
         };
         let page = page_at(&self.config, asked.target).filter(|page| host_of_page(&self.config, *page) == host);
         if let Some(page) = page {
-            return Reply::page(self.render(page, host));
+            return Reply::html(self.render(page, host));
         }
-        let visit = Visit { before: asked.before, cookie: asked.cookie, gzip: asked.gzip };
         robots_txt(self, host, asked.target)
-            .or_else(|| Place::at(self, host, asked.target).and_then(|(place, part)| place.reply(part, &visit)))
+            .or_else(|| Place::at(self, host, asked.target).and_then(|(place, part)| place.reply(part, asked)))
             .unwrap_or_else(Reply::not_found)
     }
 
@@ -192,11 +173,6 @@ impl Web {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::truth::{Fate, truth};
-
-    fn ask<'a>(url: &'a url::Url, host: &'a str) -> Asked<'a> {
-        Asked { host, target: &url[url::Position::BeforePath..url::Position::AfterQuery], ..Asked::default() }
-    }
 
     #[test]
     fn a_page_is_the_same_every_time_and_has_the_size_that_was_asked_for() {
@@ -226,32 +202,6 @@ mod tests {
     fn another_seed_is_another_web() {
         let web = |seed| Web::new(WebConfig { seed, ..WebConfig::default() }, 80).unwrap();
         assert_ne!(web(1).page_url(7), web(2).page_url(7));
-    }
-
-    #[test]
-    fn every_url_of_the_truth_is_answered_as_its_fate_says() {
-        let config = WebConfig { pages: 50, address_hosts: 5, named_hosts: 4, named_sites: 2, ..WebConfig::default() };
-        let web = Web::new(config.with_every_special(5), 8080).unwrap();
-        let mut fates = std::collections::BTreeSet::new();
-        for expected in truth(&web) {
-            fates.insert(expected.fate);
-            let url = url::Url::parse(&expected.url).unwrap();
-            let host = format!("{}:8080", url.host_str().unwrap());
-            let first = web.answer(&ask(&url, &host));
-            let later = web.answer(&Asked { before: 100, cookie: "wall=passed", ..ask(&url, &host) });
-            let fits = match expected.fate {
-                Fate::Fetched if expected.kind == Some(Kind::Respelled) => later.status == 301,
-                Fate::Fetched | Fate::BehindNofollow | Fate::OutOfScope | Fate::Cut => {
-                    later.status == 200 && later.content_type.starts_with("text/html")
-                }
-                Fate::Redirected | Fate::Circling => (301..=308).contains(&first.status),
-                Fate::NotHtml => first.status == 200 && !first.content_type.starts_with("text/html"),
-                Fate::Gone => first.status >= 400,
-                Fate::RefusedByRobots | Fate::Unreached => true,
-            };
-            assert!(fits, "{expected:?}: {} then {}", first.status, later.status);
-        }
-        assert_eq!(fates.len(), 10);
     }
 
     #[test]

@@ -133,9 +133,10 @@ fn the_truth_of_every_special_place_is_what_the_server_does() -> Result<()> {
         ..WebConfig::default()
     };
     let web = ToyWeb::start(config.with_every_special(4), &Serving::default())?;
-    let mut met = walk(web.start_url())?;
+    let (mut met, mut fates) = (walk(web.start_url())?, BTreeSet::new());
     for expected in web.truth() {
         let end = met.remove(&expected.url);
+        fates.insert(expected.fate);
         let fits = match expected.fate {
             Fate::Fetched if expected.kind == Some(Kind::Respelled) => matches!(end, Some(Some((301, _)))),
             Fate::Fetched | Fate::OutOfScope | Fate::RefusedByRobots => end == Some(Some((200, true))),
@@ -145,10 +146,12 @@ fn the_truth_of_every_special_place_is_what_the_server_does() -> Result<()> {
             Fate::NotHtml => end == Some(Some((200, false))),
             Fate::Gone => matches!(end, Some(None | Some((404 | 410 | 500, _)))),
             Fate::Cut => end == Some(None),
-            Fate::BehindNofollow | Fate::Unreached => end.is_none(),
+            Fate::BehindNofollow => end.is_none() && get(&Url::parse(&expected.url)?, "")?.status == 200,
+            Fate::Unreached => end.is_none(),
         };
         ensure!(fits, "{expected:?}: {end:?}");
     }
+    ensure!(fates.len() == 10, "not every fate: {fates:?}");
     ensure!(met.is_empty(), "met, but not in the truth: {met:?}");
     Ok(())
 }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Place, Theme, Visit, anchor};
+use super::{Kind, Place, anchor};
+use crate::directory::decoded;
 use crate::heavy::picture;
 use crate::reply::Reply;
 use crate::truth::Expected;
+use crate::web::Asked;
 
 /// Pages of a tree.
 pub(super) const TREE: u64 = 240;
@@ -24,13 +26,11 @@ const NAME: &str = "an-article-that-many-links-lead-to";
 /// Repetitions of the name in a long link.
 const REPEATED: usize = 12;
 
-pub(super) const THEME: Theme = Theme { links, expected, reply };
-
-fn links(place: &Place<'_>) -> Vec<String> {
+pub(super) fn links(place: &Place<'_>) -> Vec<String> {
     vec![anchor(&place.url(if place.kind == Kind::Tree { "0" } else { "page" }))]
 }
 
-fn expected(place: &Place<'_>) -> Vec<Expected> {
+pub(super) fn expected(place: &Place<'_>) -> Vec<Expected> {
     match place.kind {
         Kind::Tree => (0..TREE).map(|page| place.fetched(&page.to_string())).collect(),
         Kind::Pictures => vec![place.fetched("page")],
@@ -41,7 +41,7 @@ fn expected(place: &Place<'_>) -> Vec<Expected> {
     }
 }
 
-fn reply(place: &Place<'_>, part: &str, _: &Visit<'_>) -> Option<Reply> {
+pub(super) fn reply(place: &Place<'_>, part: &str, _: &Asked<'_>) -> Option<Reply> {
     let mut body = String::new();
     match (place.kind, part) {
         (Kind::Tree, _) => {
@@ -54,7 +54,7 @@ fn reply(place: &Place<'_>, part: &str, _: &Visit<'_>) -> Option<Reply> {
         (Kind::ManyLinks, "page") => spellings(place, MANY, &mut body),
         (Kind::LongLinks, "page") => spellings(place, LONG, &mut body),
         (Kind::ManyLinks | Kind::LongLinks, _) => {
-            let plain = unescaped(part);
+            let plain = decoded(part)?;
             (0..TARGETS).find(|target| name(place.kind, *target) == plain)?;
             body.push_str("<p>A page with many names.</p>");
         }
@@ -88,35 +88,16 @@ fn spellings(place: &Place<'_>, count: u32, body: &mut String) {
     }
 }
 
-/// Decodes the escapes of ASCII characters.
-fn unescaped(part: &str) -> String {
-    let mut pieces = part.split('%');
-    let mut plain = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let escaped = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(u8::is_ascii);
-        match escaped {
-            Some(byte) => {
-                plain.push(char::from(byte));
-                plain.push_str(&piece[2..]);
-            }
-            None => {
-                plain.push('%');
-                plain.push_str(piece);
-            }
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use url::Url;
 
+    use crate::directory::decoded;
     use crate::truth::truth;
     use crate::web::{Asked, Web};
-    use crate::{Expected, Kind, WebConfig};
+    use crate::{Expected, Kind, Reply, WebConfig};
 
     /// Creates a web with one place; returns it with the expected results for the place.
     fn web_of(kind: Kind) -> (Web, Vec<Expected>) {
@@ -126,13 +107,18 @@ mod tests {
         (web, parts)
     }
 
-    fn links(web: &Web, url: &str) -> Vec<String> {
+    fn ask(web: &Web, url: &str) -> Reply {
         let url = Url::parse(url).unwrap();
         let host = format!("{}:8080", url.host_str().unwrap());
         let reply = web.answer(&Asked { host: &host, target: url.path(), ..Asked::default() });
         assert_eq!(reply.status, 200, "{url}");
-        let body = String::from_utf8(reply.body).unwrap();
+        reply
+    }
+
+    fn links(web: &Web, url: &str) -> Vec<String> {
+        let body = String::from_utf8(ask(web, url).body).unwrap();
         let hrefs = body.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        let url = Url::parse(url).unwrap();
         hrefs.map(|href| url.join(href).unwrap().to_string()).collect()
     }
 
@@ -160,13 +146,11 @@ mod tests {
             let links = links(&web, &page.url);
             assert_eq!(links.iter().collect::<BTreeSet<_>>().len(), count);
             assert!(links.iter().all(|link| link.len() > longer && link.len() < 2_048));
-            let mut targets: BTreeSet<_> = links.iter().map(|link| super::unescaped(link)).collect();
+            let mut targets: BTreeSet<_> = links.iter().map(|link| decoded(link).unwrap()).collect();
             targets.insert(page.url.clone());
             assert_eq!(targets, parts.iter().map(|part| part.url.clone()).collect());
-            let asked = Url::parse(&links[7]).unwrap();
-            let host = format!("{}:8080", asked.host_str().unwrap());
-            let reply = web.answer(&Asked { host: &host, target: asked.path(), ..Asked::default() });
-            assert_eq!(reply.status, 200, "a page answers to each of its spellings");
+            // A page answers to each of its spellings.
+            ask(&web, &links[7]);
         }
     }
 
@@ -174,14 +158,6 @@ mod tests {
     fn a_page_with_a_picture_is_larger_than_six_megabytes() {
         let (web, parts) = web_of(Kind::Pictures);
         assert!(links(&web, &parts[0].url).is_empty());
-        let host = Url::parse(&parts[0].url).unwrap();
-        let (host, target) = (format!("{}:8080", host.host_str().unwrap()), host.path().to_owned());
-        assert!(web.answer(&Asked { host: &host, target: &target, ..Asked::default() }).body.len() > 6_000_000);
-    }
-
-    #[test]
-    fn escapes_that_are_none_stay() {
-        assert_eq!(super::unescaped("%61b%2D%zz%"), "ab-%zz%");
-        assert_eq!(super::unescaped("%C3%A9"), "%C3%A9");
+        assert!(ask(&web, &parts[0].url).body.len() > 6_000_000);
     }
 }

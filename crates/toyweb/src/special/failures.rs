@@ -1,15 +1,14 @@
 //! Servers that fail, are slow or ask the client to back off.
 
-use super::{Kind, Place, Theme, Visit, anchor};
+use super::{Kind, Place, anchor};
 use crate::reply::{Ending, Reply};
 use crate::truth::{Expected, Fate};
+use crate::web::Asked;
 
 /// More attempts than any crawler should make.
 const MANY: u32 = 50;
 
-pub(super) const THEME: Theme = Theme { links, expected, reply };
-
-fn links(place: &Place<'_>) -> Vec<String> {
+pub(super) fn links(place: &Place<'_>) -> Vec<String> {
     parts(place.kind).iter().map(|part| anchor(&place.url(part))).collect()
 }
 
@@ -21,8 +20,8 @@ fn parts(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-fn expected(place: &Place<'_>) -> Vec<Expected> {
-    let failures = place.web.config().failures;
+pub(super) fn expected(place: &Place<'_>) -> Vec<Expected> {
+    let failures = place.web.config.failures;
     let (fate, requests) = match place.kind {
         Kind::Flaky | Kind::Busy => (Fate::Fetched, (1 + failures, 1 + failures)),
         Kind::BusyHost => (Fate::Fetched, (1, 1 + failures)),
@@ -34,21 +33,21 @@ fn expected(place: &Place<'_>) -> Vec<Expected> {
     parts(place.kind).iter().map(|part| place.expect(part, fate, requests)).collect()
 }
 
-fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
+pub(super) fn reply(place: &Place<'_>, part: &str, asked: &Asked<'_>) -> Option<Reply> {
     if !parts(place.kind).contains(&part) {
         return None;
     }
-    let config = place.web.config();
-    let failing = visit.before < config.failures;
+    let config = &place.web.config;
+    let failing = asked.before < config.failures;
     Some(match place.kind {
-        Kind::Slow => place.page("<p>It took a while.</p>").after(config.slow_ms),
+        Kind::Slow => Reply { delay_ms: config.slow_ms, ..place.page("<p>It took a while.</p>") },
         Kind::Flaky if failing => Reply::plain(500, "a passing failure\n"),
         Kind::Failing => Reply::plain(500, "a lasting failure\n"),
-        Kind::Reset => Reply::plain(500, "").ending(Ending::Reset),
+        Kind::Reset => Reply { ending: Ending::Reset, ..Reply::plain(500, "") },
         Kind::ShortBody => {
             let page = place.page("<p>There should be more of this.</p>");
             let promised = page.body.len() as u64 + 4_096;
-            page.ending(Ending::Short { promised })
+            Reply { ending: Ending::Short { promised }, ..page }
         }
         Kind::Busy | Kind::BusyHost if failing => {
             Reply::plain(429, "too many requests\n").with_header("retry-after", config.retry_after_s.to_string())
@@ -57,7 +56,7 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
         Kind::Dead => return None,
         Kind::Large => {
             let mut body = Vec::with_capacity(config.large_bytes as usize);
-            place.web.prose().write(u64::from(place.number), config.large_bytes as usize, &mut body);
+            place.web.prose.write(u64::from(place.number), config.large_bytes as usize, &mut body);
             place.page(&format!("<p>{}</p>", String::from_utf8_lossy(&body)))
         }
         _ => place.page("<p>All is well.</p>"),

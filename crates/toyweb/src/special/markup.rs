@@ -2,9 +2,10 @@
 
 use std::io::Write as _;
 
-use super::{Kind, Place, Theme, Visit, anchor};
+use super::{Kind, Place, anchor};
 use crate::reply::Reply;
 use crate::truth::{Expected, Fate};
+use crate::web::Asked;
 
 /// Parts that are not HTML, with their content types.
 const RESOURCES: &[(&str, &str)] = &[
@@ -15,9 +16,7 @@ const RESOURCES: &[(&str, &str)] = &[
     ("archive", "application/octet-stream"),
 ];
 
-pub(super) const THEME: Theme = Theme { links, expected, reply };
-
-fn links(place: &Place<'_>) -> Vec<String> {
+pub(super) fn links(place: &Place<'_>) -> Vec<String> {
     match place.kind {
         Kind::Refresh => vec![anchor(&place.url("here"))],
         Kind::Paging => vec![anchor(&place.url("list?page=0"))],
@@ -46,38 +45,31 @@ fn spellings(place: &Place<'_>) -> [String; 5] {
     ]
 }
 
-fn expected(place: &Place<'_>) -> Vec<Expected> {
+pub(super) fn expected(place: &Place<'_>) -> Vec<Expected> {
     let fetched = |parts: &[&str]| parts.iter().map(|part| place.fetched(part)).collect::<Vec<_>>();
-    let mut all = match place.kind {
+    let unasked = |part: &str, fate| place.expect(part, fate, (0, 0));
+    match place.kind {
         Kind::Refresh => fetched(&["here", "there"]),
         Kind::Paging => fetched(&["list?page=0", "list?page=1", "list?page=2"]),
-        Kind::Base => fetched(&["page", "deep/er/leaf", "deep/up"]),
+        Kind::Base => [fetched(&["page", "deep/er/leaf", "deep/up"]), vec![unasked("leaf", Fate::Unreached)]].concat(),
         Kind::Frames => fetched(&["page", "iframe", "area", "frameset", "frame"]),
         Kind::Spellings => fetched(&["~page"]),
         Kind::Canonical => fetched(&["copy", "original"]),
-        Kind::PageNofollow => fetched(&["meta", "header"]),
-        Kind::Nofollow | Kind::Resource | Kind::Outside => Vec::new(),
-        _ => fetched(&["page"]),
-    };
-    match place.kind {
-        Kind::Base => all.push(place.expect("leaf", Fate::Unreached, (0, 0))),
-        Kind::Nofollow => all.push(place.expect("page", Fate::BehindNofollow, (0, 0))),
+        Kind::Nofollow => vec![unasked("page", Fate::BehindNofollow)],
         Kind::PageNofollow => {
-            all.extend(["from-meta", "from-header"].map(|part| place.expect(part, Fate::BehindNofollow, (0, 0))));
+            let behind = ["from-meta", "from-header"].map(|part| unasked(part, Fate::BehindNofollow));
+            [&fetched(&["meta", "header"])[..], &behind].concat()
         }
-        Kind::Resource => {
-            all.extend(RESOURCES.iter().map(|(part, _)| place.expect(part, Fate::NotHtml, (0, 1))));
-        }
-        Kind::Outside => all.push(place.expect("page", Fate::OutOfScope, (0, 0))),
-        _ => {}
+        Kind::Resource => RESOURCES.iter().map(|(part, _)| place.expect(part, Fate::NotHtml, (0, 1))).collect(),
+        Kind::Outside => vec![unasked("page", Fate::OutOfScope)],
+        _ => fetched(&["page"]),
     }
-    all
 }
 
-fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
+pub(super) fn reply(place: &Place<'_>, part: &str, asked: &Asked<'_>) -> Option<Reply> {
     let leaf = || place.page("<p>A leaf.</p>");
     Some(match (place.kind, part) {
-        (Kind::Gzip, "page") if visit.gzip => gzipped(place)?,
+        (Kind::Gzip, "page") if asked.gzip => gzipped(place)?,
         (Kind::Gzip, "page") => compressible(place),
         (Kind::Outside | Kind::Nofollow, "page") => leaf(),
         (Kind::Refresh, "here") => place.page("").with_markup("<head>", "<meta http-equiv=\"Refresh\" content=\"0; URL='there'\">"),
@@ -92,7 +84,7 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
             "<iframe src=\"iframe\"></iframe><map name=\"m\"><area href=\"area\"></map><p><a href=\"frameset\">more</a></p>",
         ),
         (Kind::Frames, "frameset") => {
-            Reply::html("<html><head><title>frames</title></head><frameset><frame src=\"frame\"></frameset></html>".into())
+            Reply::html("<html><head><title>frames</title></head><frameset><frame src=\"frame\"></frameset></html>")
         }
         (Kind::Frames, "iframe" | "area" | "frame") => leaf(),
         (Kind::Spellings, "~page" | "%7Epage") => leaf(),

@@ -18,10 +18,10 @@ use crate::hash::{Salt, below, mix};
 use crate::hosts::{HostId, write_host};
 use crate::reply::Reply;
 use crate::truth::{Expected, Fate};
-use crate::web::Web;
+use crate::web::{Asked, Web};
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal in $theme:ident,)+) => {
         /// Kind of special place.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "kebab-case")]
@@ -36,90 +36,98 @@ macro_rules! kinds {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
             }
+
+            fn theme(self) -> &'static Theme {
+                match self {
+                    $(Self::$kind => {
+                        &Theme { links: $theme::links, expected: $theme::expected, reply: $theme::reply }
+                    })+
+                }
+            }
         }
     };
 }
 
 kinds! {
     /// Tree of 240 pages spread over all hosts; each page is linked exactly once.
-    Tree = "tree",
+    Tree = "tree" in bulk,
     /// Page with an inlined picture of 6 MB.
-    Pictures = "pictures",
+    Pictures = "pictures" in bulk,
     /// Page with 20,000 links to ten URLs, each link spelled differently.
-    ManyLinks = "many-links",
+    ManyLinks = "many-links" in bulk,
     /// Page with 3,000 links of about a KiB to ten URLs, each link spelled differently.
-    LongLinks = "long-links",
+    LongLinks = "long-links" in bulk,
     /// Chain of one to four permanent and temporary redirects; every third chain ends on another host.
-    Chain = "chain",
+    Chain = "chain" in redirects,
     /// Two URLs that redirect to each other.
-    Loop = "loop",
+    Loop = "loop" in redirects,
     /// Chain of 25 redirects.
-    LongChain = "long-chain",
+    LongChain = "long-chain" in redirects,
     /// Redirects to itself until a cookie is sent.
-    CookieWall = "cookie-wall",
+    CookieWall = "cookie-wall" in redirects,
     /// Redirects to the URL with its query parameters in another order, and answers there: two URLs, since a server may
     /// distinguish them.
-    Reordered = "reordered",
+    Reordered = "reordered" in redirects,
     /// Redirects to another spelling of its own URL (`%7E` for `~`), and answers there: one URL.
-    Respelled = "respelled",
+    Respelled = "respelled" in redirects,
     /// Answers after `slow_ms`.
-    Slow = "slow",
+    Slow = "slow" in failures,
     /// Answers 500 `failures` times, then 200.
-    Flaky = "flaky",
+    Flaky = "flaky" in failures,
     /// Always answers 500.
-    Failing = "failing",
+    Failing = "failing" in failures,
     /// Always resets the connection.
-    Reset = "reset",
+    Reset = "reset" in failures,
     /// Promises more bytes than it sends.
-    ShortBody = "short-body",
+    ShortBody = "short-body" in failures,
     /// Answers 429 with Retry-After `failures` times, then 200.
-    Busy = "busy",
+    Busy = "busy" in failures,
     /// Host whose first `failures` responses, except for robots.txt, are 429 with Retry-After.
-    BusyHost = "busy-host",
+    BusyHost = "busy-host" in failures,
     /// Links to pages that do not exist (404 and 410).
-    Dead = "dead",
+    Dead = "dead" in failures,
     /// Page of `large_bytes` bytes.
-    Large = "large",
+    Large = "large" in failures,
     /// Page that is sent compressed if the client accepts gzip.
-    Gzip = "gzip",
+    Gzip = "gzip" in markup,
     /// Page whose only onward link is a meta refresh.
-    Refresh = "refresh",
+    Refresh = "refresh" in markup,
     /// Three pages that differ in their query and link to each other by bare queries.
-    Paging = "paging",
+    Paging = "paging" in markup,
     /// Page with a base href that changes the targets of its relative links.
-    Base = "base",
+    Base = "base" in markup,
     /// Pages that are linked only by frame, iframe and image map.
-    Frames = "frames",
+    Frames = "frames" in markup,
     /// Page linked by five spellings of its URL.
-    Spellings = "spellings",
+    Spellings = "spellings" in markup,
     /// Copy that names its original as canonical.
-    Canonical = "canonical",
+    Canonical = "canonical" in markup,
     /// Page linked only with rel=nofollow.
-    Nofollow = "nofollow",
+    Nofollow = "nofollow" in markup,
     /// Pages whose meta robots or X-Robots-Tag forbids following their links.
-    PageNofollow = "page-nofollow",
+    PageNofollow = "page-nofollow" in markup,
     /// Links to a host outside of the web, to be rejected by the crawl's scope.
-    Outside = "outside",
+    Outside = "outside" in markup,
     /// Images, documents and data: not HTML.
-    Resource = "resource",
+    Resource = "resource" in markup,
     /// Directory that robots.txt disallows, except for one page.
-    Disallowed = "disallowed",
+    Disallowed = "disallowed" in robots,
     /// Host whose robots.txt always answers 500: nothing may be fetched.
-    RobotsFailing = "robots-failing",
+    RobotsFailing = "robots-failing" in robots,
     /// Host whose robots.txt disallows everything.
-    RobotsRefusing = "robots-refusing",
+    RobotsRefusing = "robots-refusing" in robots,
     /// Host whose robots.txt sets a Crawl-delay.
-    RobotsDelay = "robots-delay",
+    RobotsDelay = "robots-delay" in robots,
     /// Archive of 10,000 articles in one directory, listed on 500 pages that each link to the next; not a trap.
-    Archive = "archive",
+    Archive = "archive" in traps,
     /// Endless calendar: every month links to its days and to the next and previous month.
-    Calendar = "calendar",
+    Calendar = "calendar" in traps,
     /// A few pages, linked with a new session id in every response.
-    SessionMaze = "session-maze",
+    SessionMaze = "session-maze" in traps,
     /// Page that is served at any path below it, with relative links, which produces paths that repeat their segments.
-    RepeatingPath = "repeating-path",
+    RepeatingPath = "repeating-path" in traps,
     /// Search that finds nothing, echoes the query and suggests further queries.
-    EchoSearch = "echo-search",
+    EchoSearch = "echo-search" in traps,
 }
 
 impl Kind {
@@ -146,29 +154,13 @@ impl Kind {
     pub fn is_endless(self) -> bool {
         matches!(self, Self::Calendar | Self::SessionMaze | Self::RepeatingPath | Self::EchoSearch)
     }
-
-    fn theme(self) -> &'static Theme {
-        match self {
-            Self::Tree | Self::Pictures | Self::ManyLinks | Self::LongLinks => &bulk::THEME,
-            Self::Chain | Self::Loop | Self::LongChain => &redirects::THEME,
-            Self::CookieWall | Self::Reordered | Self::Respelled => &redirects::THEME,
-            Self::Slow | Self::Flaky | Self::Failing | Self::Reset | Self::ShortBody => &failures::THEME,
-            Self::Busy | Self::BusyHost | Self::Dead | Self::Large => &failures::THEME,
-            Self::Gzip | Self::Refresh | Self::Paging | Self::Base | Self::Frames | Self::Spellings => &markup::THEME,
-            Self::Canonical | Self::Nofollow | Self::PageNofollow | Self::Outside | Self::Resource => &markup::THEME,
-            Self::Archive | Self::Calendar | Self::SessionMaze | Self::RepeatingPath | Self::EchoSearch => {
-                &traps::THEME
-            }
-            Self::Disallowed | Self::RobotsFailing | Self::RobotsRefusing | Self::RobotsDelay => &robots::THEME,
-        }
-    }
 }
 
 /// Functions of a module for its kinds.
 struct Theme {
     links: fn(&Place<'_>) -> Vec<String>,
     expected: fn(&Place<'_>) -> Vec<Expected>,
-    reply: fn(&Place<'_>, &str, &Visit<'_>) -> Option<Reply>,
+    reply: fn(&Place<'_>, &str, &Asked<'_>) -> Option<Reply>,
 }
 
 impl FromStr for Kind {
@@ -182,17 +174,6 @@ impl FromStr for Kind {
     }
 }
 
-/// Parts of a request that a special place uses.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Visit<'a> {
-    /// Number of previous requests to the place.
-    pub before: u32,
-    /// Cookie header.
-    pub cookie: &'a str,
-    /// `true` if the client accepts gzip.
-    pub gzip: bool,
-}
-
 /// One special place of a web.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
@@ -203,7 +184,7 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     pub(crate) fn host(&self, part: &str) -> HostId {
-        let config = self.web.config();
+        let config = &self.web.config;
         if self.kind.has_hosts() {
             return HostId::Special(self.kind, self.number);
         }
@@ -226,8 +207,8 @@ impl<'a> Place<'a> {
 
     pub(crate) fn url(&self, part: &str) -> String {
         let mut url = String::from("http://");
-        write_host(self.web.config(), self.host(part), &mut url);
-        let _ = write!(url, ":{}{}", self.web.port(), self.path(part));
+        write_host(&self.web.config, self.host(part), &mut url);
+        let _ = write!(url, ":{}{}", self.web.port, self.path(part));
         url
     }
 
@@ -238,7 +219,7 @@ impl<'a> Place<'a> {
         let number: u32 = segments.next()?.parse().ok()?;
         let part = segments.next()?;
         let place = Self { web, kind, number };
-        let exists = number < web.config().specials.get(&kind).copied().unwrap_or(0) && place.host(part) == host;
+        let exists = number < web.config.specials.get(&kind).copied().unwrap_or(0) && place.host(part) == host;
         exists.then_some((place, part))
     }
 
@@ -253,8 +234,8 @@ impl<'a> Place<'a> {
     }
 
     /// Answers a request for a part with its query; `None` if there is nothing.
-    pub(crate) fn reply(&self, part: &str, visit: &Visit<'_>) -> Option<Reply> {
-        (self.kind.theme().reply)(self, part, visit)
+    pub(crate) fn reply(&self, part: &str, asked: &Asked<'_>) -> Option<Reply> {
+        (self.kind.theme().reply)(self, part, asked)
     }
 
     /// Returns the expected result for one part.
@@ -285,18 +266,18 @@ fn anchor(href: &str) -> String {
 /// Returns the places that a page links to; special places are spread evenly over the pages, in the order of their
 /// kinds.
 pub(crate) fn places_of(web: &Web, page: u64) -> impl Iterator<Item = Place<'_>> {
-    let (total, pages) = (u128::from(web.special_count()), u128::from(web.config().pages));
+    let (total, pages) = (u128::from(web.specials), u128::from(web.config.pages));
     let share = |page: u64| (u128::from(page) * total / pages) as u64;
     (share(page)..share(page + 1)).filter_map(|index| place_number(web, index))
 }
 
 /// Returns every special place of a web.
 pub(crate) fn places(web: &Web) -> impl Iterator<Item = Place<'_>> {
-    (0..web.special_count()).filter_map(|index| place_number(web, index))
+    (0..web.specials).filter_map(|index| place_number(web, index))
 }
 
 fn place_number(web: &Web, mut index: u64) -> Option<Place<'_>> {
-    for (kind, count) in &web.config().specials {
+    for (kind, count) in &web.config.specials {
         match index.checked_sub(u64::from(*count)) {
             Some(rest) => index = rest,
             None => return Some(Place { web, kind: *kind, number: index as u32 }),

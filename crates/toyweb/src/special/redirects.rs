@@ -1,8 +1,9 @@
 //! Redirects: chains, loops, cookie walls, reordered queries and respelled escapes.
 
-use super::{Kind, Place, Theme, Visit, anchor};
+use super::{Kind, Place, anchor};
 use crate::reply::Reply;
 use crate::truth::{Expected, Fate};
+use crate::web::Asked;
 
 /// Redirects in a long chain, beyond the twenty that are followed.
 const LONG: u32 = 25;
@@ -12,9 +13,7 @@ const FOLLOWED: u32 = 20;
 /// crawlers.
 const CIRCLING: u32 = 12;
 
-pub(super) const THEME: Theme = Theme { links, expected, reply };
-
-fn links(place: &Place<'_>) -> Vec<String> {
+pub(super) fn links(place: &Place<'_>) -> Vec<String> {
     let part = match place.kind {
         Kind::CookieWall => "page",
         Kind::Reordered => "list?a=1&b=2",
@@ -24,7 +23,7 @@ fn links(place: &Place<'_>) -> Vec<String> {
     vec![anchor(&place.url(part))]
 }
 
-fn expected(place: &Place<'_>) -> Vec<Expected> {
+pub(super) fn expected(place: &Place<'_>) -> Vec<Expected> {
     let hop = |number: u32, fate, requests| place.expect(&format!("hop-{number}"), fate, requests);
     match place.kind {
         Kind::Chain => {
@@ -47,14 +46,14 @@ fn expected(place: &Place<'_>) -> Vec<Expected> {
     }
 }
 
-fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
+pub(super) fn reply(place: &Place<'_>, part: &str, asked: &Asked<'_>) -> Option<Reply> {
     let number: Option<u32> = part.strip_prefix("hop-").and_then(|number| number.parse().ok());
     Some(match (place.kind, part, number) {
         (Kind::Chain, "end", _) | (Kind::LongChain, "end", _) => place.page("<p>The end of the chain.</p>"),
         (Kind::Chain, _, Some(hop)) if hop < hops(place) => chained(place, hop, hops(place)),
         (Kind::LongChain, _, Some(hop)) if hop < LONG => chained(place, hop, LONG),
         (Kind::Loop, _, Some(hop)) if hop < 2 => Reply::redirect(302, place.url(&format!("hop-{}", 1 - hop))),
-        (Kind::CookieWall, "page", _) if visit.cookie.contains("wall=passed") => place.page("<p>Welcome.</p>"),
+        (Kind::CookieWall, "page", _) if asked.cookie.contains("wall=passed") => place.page("<p>Welcome.</p>"),
         (Kind::CookieWall, "page", _) => {
             Reply::redirect(302, place.url("page")).with_header("set-cookie", "wall=passed; Path=/".into())
         }

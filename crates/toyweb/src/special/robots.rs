@@ -1,10 +1,10 @@
 //! robots.txt of every host, and the places that it concerns.
 
-use super::{Kind, Place, Theme, Visit, anchor};
+use super::{Kind, Place, anchor};
 use crate::hosts::HostId;
 use crate::reply::Reply;
 use crate::truth::{Expected, Fate};
-use crate::web::Web;
+use crate::web::{Asked, Web};
 
 /// Redirect target of robots.txt on some hosts.
 const MOVED: &str = "/robots-moved.txt";
@@ -25,7 +25,7 @@ pub(crate) fn robots_txt(web: &Web, host: HostId, path: &str) -> Option<Reply> {
         "# A toy web.\nUser-agent: *\nDisallow: /x/{0}/\nAllow: /x/{0}/*/open$\n\nUser-agent: no-such-bot\nDisallow: /\n",
         Kind::Disallowed.name()
     );
-    let delay = web.config().crawl_delay_s;
+    let delay = web.config.crawl_delay_s;
     Some(match host {
         HostId::Main(number) if number % 4 == 3 => Reply::not_found(),
         HostId::Main(number) if number % 4 == 2 && !moved => Reply::redirect(301, MOVED.into()),
@@ -49,13 +49,11 @@ fn parts(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-pub(super) const THEME: Theme = Theme { links, expected, reply };
-
-fn links(place: &Place<'_>) -> Vec<String> {
+pub(super) fn links(place: &Place<'_>) -> Vec<String> {
     parts(place.kind).iter().map(|part| anchor(&place.url(part))).collect()
 }
 
-fn expected(place: &Place<'_>) -> Vec<Expected> {
+pub(super) fn expected(place: &Place<'_>) -> Vec<Expected> {
     parts(place.kind)
         .iter()
         .map(|part| match place.kind {
@@ -66,6 +64,6 @@ fn expected(place: &Place<'_>) -> Vec<Expected> {
         .collect()
 }
 
-fn reply(place: &Place<'_>, part: &str, _: &Visit<'_>) -> Option<Reply> {
+pub(super) fn reply(place: &Place<'_>, part: &str, _: &Asked<'_>) -> Option<Reply> {
     parts(place.kind).contains(&part).then(|| place.page("<p>A page that robots.txt speaks of.</p>"))
 }

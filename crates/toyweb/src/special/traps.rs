@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Place, Theme, Visit, anchor};
+use super::{Kind, Place, anchor};
 use crate::hash::{Salt, below, mix, pick};
 use crate::reply::Reply;
-use crate::text::WORDS;
+use crate::text::{MONTHS, WORDS};
 use crate::truth::Expected;
+use crate::web::Asked;
 
 /// Articles of an archive, all in one directory.
 pub(super) const ARTICLES: u64 = 10_000;
@@ -16,22 +17,6 @@ const LISTED: u64 = 20;
 const MAZE: u64 = 40;
 /// First month of a calendar, counted from year 0.
 const ENTERED: u64 = 2026 * 12 + 10;
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
-pub(super) const THEME: Theme = Theme { links, expected, reply };
 
 /// Returns the entrance of a place.
 fn entrance(kind: Kind) -> String {
@@ -44,12 +29,12 @@ fn entrance(kind: Kind) -> String {
     }
 }
 
-fn links(place: &Place<'_>) -> Vec<String> {
+pub(super) fn links(place: &Place<'_>) -> Vec<String> {
     vec![anchor(&place.url(&entrance(place.kind)))]
 }
 
 /// Returns all pages of an archive; of an endless place, only the entrance.
-fn expected(place: &Place<'_>) -> Vec<Expected> {
+pub(super) fn expected(place: &Place<'_>) -> Vec<Expected> {
     if place.kind != Kind::Archive {
         return vec![place.fetched(&entrance(place.kind))];
     }
@@ -57,7 +42,7 @@ fn expected(place: &Place<'_>) -> Vec<Expected> {
     lists.chain((0..ARTICLES).map(|article| place.fetched(&format!("article/{article}")))).collect()
 }
 
-fn reply(place: &Place<'_>, part: &str, _: &Visit<'_>) -> Option<Reply> {
+pub(super) fn reply(place: &Place<'_>, part: &str, _: &Asked<'_>) -> Option<Reply> {
     let body = match place.kind {
         Kind::Archive => archive(place, part)?,
         Kind::Calendar => calendar(place, part)?,
@@ -76,7 +61,7 @@ fn link(body: &mut String, href: &str, text: &str) {
 
 /// Returns words determined by a number.
 fn words(place: &Place<'_>, number: u64, count: u64) -> String {
-    let word = |at| pick(WORDS, mix(place.web.config().seed, Salt::Text, number * 1024 + at));
+    let word = |at| pick(WORDS, mix(place.web.config.seed, Salt::Text, number * 1024 + at));
     (0..count).map(word).collect::<Vec<_>>().join(" ")
 }
 
@@ -159,7 +144,7 @@ mod tests {
     /// Returns every href of a page, and its body.
     fn page(place: &Place<'_>, path: &str) -> (Vec<String>, String) {
         let part = &path[place.path("").len()..];
-        let body = String::from_utf8(reply(place, part, &Visit::default()).unwrap().body).unwrap();
+        let body = String::from_utf8(reply(place, part, &Asked::default()).unwrap().body).unwrap();
         let hrefs = body.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
         let hrefs = hrefs.map(|href| if href.starts_with('/') { href.to_owned() } else { format!("{path}{href}") });
         (hrefs.collect(), body)
