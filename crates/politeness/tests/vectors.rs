@@ -4,8 +4,8 @@
 //! listed must pass, and a listed row must fail, so the list is always accurate.
 //!
 //! `tests/vectors/real_sample.jsonl` holds robots.txt of real sites with the verdicts of Google's parser, one file per
-//! row. It includes all small files of the whole corpus on which the verdicts differ. Set `ROBOTS_CORPUS` to the absolute
-//! path of a file of the same form to check another corpus.
+//! row. It includes all small files of the whole corpus on which the verdicts differ. Set `ROBOTS_CORPUS` to the
+//! absolute path of a file of the same form to check another corpus.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{collections::BTreeMap, path::Path};

@@ -8,7 +8,7 @@ const NOW: Millis = 1_000_000;
 
 /// Returns a dispatch of a URL, from a page at depth 2.
 pub(crate) fn dispatch(url: &str, sequence: u64, now: Millis) -> Dispatch {
-    let parsed = Url::parse(url).unwrap();
+    let parsed = orbweaver_url::parse(url).unwrap();
     let context = UrlContext {
         fingerprint: Fingerprint::of("default", &orbweaver_url::canonical_text(&parsed)),
         depth: 3,
