@@ -67,7 +67,7 @@ struct Parser {
     rules: usize,
 }
 
-/// What the groups of an agent say.
+/// Rules and crawl-delay of the groups that name an agent.
 #[derive(Default)]
 struct Named {
     is_named: bool,
