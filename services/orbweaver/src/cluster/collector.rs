@@ -8,10 +8,12 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use orbweaver_log::Log;
 use orbweaver_scope::Version;
+use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -23,13 +25,15 @@ use crate::{
     },
     durable::{create_dir, write_whole},
     exit::{Failure, failed},
-    export::{self, ExportError, ExportView, Exporter, Source},
+    export::{self, CheckpointWorker, ExportStage, ExportView, Source},
 };
 
 /// File of the identity, in the directory `state`.
 const FILE: &str = "collector.json";
 /// Maximum length of a crawl's name in the name of a group, in characters.
 const MAX_NAME: usize = 64;
+/// Maximum time for which the end waits for records that the log holds, so that the files contain them.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(10);
 /// Bits of a random number that are part of a group's name.
 const ID_BITS: u64 = 0xffff_ffff_ffff;
 
@@ -108,7 +112,7 @@ fn check(out: &Path, state: &Path) -> Result<(), Failure> {
 /// A running collector.
 pub(super) struct Collecting {
     shutdown: CancellationToken,
-    task: tokio::task::JoinHandle<Result<(), ExportError>>,
+    task: tokio::task::JoinHandle<Result<(), StageError>>,
     view: Arc<ExportView>,
     out: PathBuf,
     identity: Identity,
@@ -120,7 +124,7 @@ pub(super) struct Collecting {
 
 impl Collecting {
     /// Declares the group of the directory and starts the collector.
-    pub(super) async fn begin(log: &dyn Log, out: &Path, crawl: &str) -> Result<Self, Failure> {
+    pub(super) async fn begin(log: &Arc<dyn Log>, out: &Path, crawl: &str) -> Result<Self, Failure> {
         let state = out.join("state");
         check(out, &state)?;
         create_dir(&state)?;
@@ -138,17 +142,17 @@ impl Collecting {
         // Before the declaration: a group whose name is lost would keep records indefinitely.
         write_whole(&state.join(FILE), &identity)?;
         // Before the exporter reads: from here on, records that the directory lacks are kept.
-        let declared = consumers::declare(log, &identity.group, export::TOPICS).await?;
+        let declared = consumers::declare(&**log, &identity.group, export::TOPICS).await?;
         let group = identity.group.clone();
         match Self::start(log, out, identity, lock).await {
             Ok(collecting) => {
                 if let Some(earlier) = earlier.filter(|earlier| *earlier != group) {
-                    report_stale_group(log, out, &earlier).await?;
+                    report_stale_group(&**log, out, &earlier).await?;
                 }
                 Ok(collecting)
             }
             Err(error) => {
-                if declared && let Err(kept) = consumers::remove(log, &group).await {
+                if declared && let Err(kept) = consumers::remove(&**log, &group).await {
                     eprintln!("the group `{group}` cannot be removed, and records are still retained for it: {kept}");
                 }
                 Err(error)
@@ -156,15 +160,17 @@ impl Collecting {
         }
     }
 
-    async fn start(log: &dyn Log, out: &Path, identity: Identity, lock: File) -> Result<Self, Failure> {
-        let standing = definition::standing(log, &identity.crawl).await?;
+    async fn start(log: &Arc<dyn Log>, out: &Path, identity: Identity, lock: File) -> Result<Self, Failure> {
+        let standing = definition::standing(&**log, &identity.crawl).await?;
         let version = standing.applied().map(|applied| applied.version);
         let at_rest = version.is_some() && version == identity.at_cap;
         let view = Arc::new(ExportView::default());
-        let source = Source { group: &identity.group, crawl: Some(&identity.crawl), at_rest };
-        let exporter = Exporter::of(log, out, Arc::clone(&view), source).await.map_err(failed)?;
+        let source = Source { crawl: Some(&identity.crawl), at_rest };
+        let exporter = ExportStage::open(&**log, out, Arc::clone(&view), source).await.map_err(failed)?;
+        let config = RunnerConfig { group: Some(identity.group.clone()), ..RunnerConfig::default() };
+        let runner = Runner::new(exporter, Arc::clone(log), CheckpointWorker, NoEffects, config);
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(exporter.run(shutdown.clone()));
+        let task = tokio::spawn(runner.run_on_own_thread(shutdown.clone()));
         Ok(Self { shutdown, task, view, out: out.to_owned(), identity, version: None, _lock: lock })
     }
 
@@ -182,20 +188,25 @@ impl Collecting {
         self.view.tally().documents
     }
 
-    /// Returns `true` if the collector ended by itself.
+    /// Returns `true` if the collector ended by itself, or another process took partitions of its group.
     pub(super) fn has_ended(&self) -> bool {
-        self.task.is_finished()
+        self.task.is_finished() || self.view.is_revoked()
     }
 
     /// Ends the collector. If it has not collected all results, those that it lacks are kept until the crawl is
     /// resumed.
     pub(super) async fn end(self, log: &dyn Log, watched: Option<&Watched>) -> Result<(), Failure> {
+        // Includes the records that arrived in the meantime.
+        let is_collected =
+            !self.has_ended() && export::caught_up(log, &self.identity.group, CATCH_UP_WITHIN).await.map_err(failed)?;
+        let is_revoked = self.view.is_revoked();
         self.shutdown.cancel();
         let Self { task, view, out, identity, version, .. } = self;
         let ended = task.await.map_err(failed).and_then(|ended| ended.map_err(failed));
+        let ended = if is_revoked { Err(taken()) } else { ended };
         eprintln!("{} documents in {}", view.tally().documents, out.join("documents.jsonl").display());
         let group = identity.group.clone();
-        match watched.filter(|_| ended.is_ok()) {
+        match watched.filter(|_| is_collected && ended.is_ok()) {
             Some(Watched::Complete) => {}
             Some(Watched::AtCap) => {
                 let applied =
@@ -221,6 +232,13 @@ impl Collecting {
         }
         consumers::remove(log, &group).await.map(drop)
     }
+}
+
+/// Lines of partitions that went to another process are missing here.
+fn taken() -> Failure {
+    let message = "another process, such as that of a copy of this directory, joined its consumer group and took \
+                   partitions; stop one of the two";
+    Failure::Failed(message.to_owned())
 }
 
 /// Reports a group that keeps records although this directory no longer uses it.

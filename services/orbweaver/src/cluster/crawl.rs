@@ -1,15 +1,14 @@
 //! `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, and watches the pipeline to its end.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use orbweaver_log::Log;
 use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
 use orbweaver_scope::Version;
-use orbweaver_stage::{
-    Clock as _, SystemClock,
-    completion::{GroupTopic, OffsetSnapshot},
-};
+use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_store::{CqlStore, StoreMetrics};
 use orbweaver_url::Policy;
 
@@ -21,12 +20,13 @@ use super::{
     status::StatusPoller,
 };
 use crate::{
-    cli::{CrawlArgs, ScopeName, patterns},
+    cli::CrawlArgs,
     crawl::{
         CRAWL,
         definition::{self, Revised},
-        prepare::check_readable,
-        progress::{duration, number},
+        monitor::Completion,
+        prepare::{check_readable, seed_urls},
+        progress::{Display, duration, number},
         settings::{Settings, wide_domains},
     },
     exit::{Failure, failed},
@@ -35,8 +35,6 @@ use crate::{
 
 /// Interval between two offset snapshots.
 const EVERY: Duration = Duration::from_secs(1);
-/// Interval between two printed lines if stderr is not a terminal.
-const PLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Runs `orbweaver crawl --brokers`.
 ///
@@ -51,22 +49,22 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     // Only validates the arguments.
     Settings::new(args, vec![])?;
     block_on(async {
-        let log = connect(brokers, &args.kafka).await?;
+        let log: Arc<dyn Log> = Arc::new(connect(brokers, &args.kafka).await?);
         if let Some(cql) = &args.cql {
             let config = cql_config(cql, &args.keyspace, args.cql_replication)?;
             let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }
         let collecting = begin(&log, args, name).await?;
-        let end = match seed::write(&log, &args.urls, args.seeds.as_deref(), name).await {
+        let end = match seed::write(&*log, &args.urls, args.seeds.as_deref(), name).await {
             Ok(seeds) => {
                 eprintln!("crawl `{name}`: {seeds} seeds");
-                watch(&log, name, args.max_time, collecting.as_ref()).await
+                watch(&*log, name, args.max_time, collecting.as_ref()).await
             }
             Err(error) => Err(error),
         };
         if let Some(collecting) = collecting {
-            collecting.end(&log, end.as_ref().ok()).await?;
+            collecting.end(&*log, end.as_ref().ok()).await?;
         }
         end.map(drop)
     })
@@ -74,7 +72,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
 
 /// Rejects options that are settings of the services, not of a crawl.
 fn check(args: &CrawlArgs) -> Result<(), Failure> {
-    seed::check(&args.urls)?;
+    seed_urls(&args.urls)?;
     let settings = [
         ("--demo", args.demo, "the demonstration runs in one process"),
         ("--rate", args.rate.is_some(), "set `rate_limiter.rate` of the services"),
@@ -95,17 +93,17 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
 
 /// Begins to collect if `--out` is given, then defines the crawl: a raised cap applies only once the collector's group
 /// is declared, so that no result is deleted before it is collected.
-pub(super) async fn begin(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<Option<Collecting>, Failure> {
-    let new = new_definition(log, args, name).await?;
+pub(super) async fn begin(log: &Arc<dyn Log>, args: &CrawlArgs, name: &str) -> Result<Option<Collecting>, Failure> {
+    let new = new_definition(&**log, args, name).await?;
     let collecting = match &args.out {
         Some(out) => Some(Collecting::begin(log, out, name).await?),
         None => None,
     };
-    match define(log, args, name, new.as_ref()).await {
+    match define(&**log, args, name, new.as_ref()).await {
         Ok(version) => Ok(collecting.map(|collecting| collecting.with_version(version))),
         Err(error) => {
             if let Some(collecting) = collecting {
-                collecting.end(log, None).await?;
+                collecting.end(&**log, None).await?;
             }
             Err(error)
         }
@@ -119,18 +117,8 @@ async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<O
     let wide = wide(definition::wide_domains(log).await?, args)?;
     let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?, canonical, wide);
     let Some(known) = known else {
-        return Ok(Some(CrawlDefinition {
-            name: name.to_owned(),
-            scope: args.extent.scope.unwrap_or(ScopeName::Host).into(),
-            include: patterns(&args.extent.include).unwrap_or_default(),
-            exclude: patterns(&args.extent.exclude).unwrap_or_default(),
-            max_depth: args.extent.max_depth.and_then(|limit| limit.0),
-            max_pages: args.extent.max_pages.and_then(|limit| limit.0),
-            traps: args.extent.traps.map(Into::into).unwrap_or_default(),
-            pins,
-            created_at_ms: SystemClock.now(),
-            replaces: vec![],
-        }));
+        let wanted = definition::of(&Settings::new(args, vec![])?, 0, SystemClock.now());
+        return Ok(Some(CrawlDefinition { name: name.to_owned(), pins, ..wanted }));
     };
     if known.pins != pins {
         return Err(Failure::Usage(format!(
@@ -213,10 +201,10 @@ async fn watch(
 ) -> Result<Watched, Failure> {
     let begun = Instant::now();
     let mut watch = StatusPoller::begin(log).await?;
-    let group = collecting.map(Collecting::group);
+    let group = collecting.map(|collecting| (collecting.group(), export::TOPICS));
     let (mut collected, mut capped_results) =
-        (CompletionCheck::of(group, |_| true), CompletionCheck::of(group, |topic| topic != topic::FRONTIER));
-    let mut shown = Shown::new();
+        (Completion::of(group, |_| true), Completion::of(group, |topic| topic != topic::FRONTIER));
+    let mut shown = Display::new();
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         tokio::select! {
@@ -232,7 +220,7 @@ async fn watch(
             return Ok(Watched::CollectorEnded);
         }
         let status = watch.status(log).await?;
-        shown.show(&status, collecting, begun.elapsed());
+        show(&mut shown, &status, collecting, begun.elapsed());
         if status.complete && (collecting.is_none() || collected.is_proven(log).await?) {
             shown.end();
             eprintln!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
@@ -253,72 +241,18 @@ async fn watch(
     }
 }
 
-/// Proof by two offset snapshots that the pipeline and the collector have consumed these topics.
-struct CompletionCheck {
-    declared: Vec<GroupTopic>,
-    last: Option<OffsetSnapshot>,
-}
-
-impl CompletionCheck {
-    fn of(collector: Option<&str>, counts: impl Fn(topic::Topic) -> bool) -> Self {
-        let groups = topic::groups().iter().map(|(group, topics)| (*group, &**topics));
-        let groups = groups.chain(collector.map(|group| (group, export::TOPICS)));
-        let pairs = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, *topic)));
-        let declared = pairs.filter(|(_, topic)| counts(*topic));
-        let declared = declared.map(|(group, topic)| GroupTopic { group: group.to_owned(), topic });
-        Self { declared: declared.collect(), last: None }
-    }
-
-    async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
-        let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
-        let proven = self.last.as_ref().is_some_and(|first| reading.confirms_completion(first));
-        self.last = Some(reading);
-        Ok(proven)
-    }
-}
-
-/// Progress display on stderr.
-struct Shown {
-    bar: Option<ProgressBar>,
-    printed: Option<Instant>,
-}
-
-impl Shown {
-    fn new() -> Self {
-        use std::io::IsTerminal as _;
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-            if let Ok(style) = ProgressStyle::with_template("{spinner:.green} {msg}") {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
-        Self { bar, printed: None }
-    }
-
-    fn show(&mut self, status: &Status, collecting: Option<&Collecting>, elapsed: Duration) {
-        let pages = collecting.map(|collecting| format!(", {} documents", collecting.documents()));
-        let pages = pages.unwrap_or_default();
-        if let Some(bar) = &self.bar {
-            bar.set_message(format!("{}{pages}\n{}", duration(elapsed), status.text()));
-        } else if self.printed.is_none_or(|printed| printed.elapsed() >= PLAIN_EVERY) {
-            self.printed = Some(Instant::now());
+fn show(shown: &mut Display, status: &Status, collecting: Option<&Collecting>, elapsed: Duration) {
+    let pages = collecting.map(|collecting| format!(", {} documents", collecting.documents())).unwrap_or_default();
+    let elapsed = duration(elapsed);
+    shown.show(
+        || format!("{elapsed}{pages}\n{}", status.text()),
+        || {
             let fetched = status.stages.iter().find(|stage| stage.topic == topic::PAGES.0);
             let speed = fetched.map_or(0.0, |stage| stage.arrived_per_second);
-            eprintln!(
-                "[{}] {speed:.1} pages/s, {} queued, {} in flight, {} dead letters{pages}",
-                duration(elapsed),
-                status.waiting,
-                status.in_flight,
-                status.dead_letters
-            );
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+            format!(
+                "[{elapsed}] {speed:.1} pages/s, {} queued, {} in flight, {} dead letters{pages}",
+                status.waiting, status.in_flight, status.dead_letters
+            )
+        },
+    );
 }

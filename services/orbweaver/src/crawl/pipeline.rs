@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{headers, prepare::Prepared, settings::Settings};
 use crate::{
     exit::{Failure, failed},
-    export::{ExportView, Exporter},
+    export::{self, CheckpointWorker, ExportStage, ExportView, Source},
 };
 
 /// Partitions per topic. Few are enough for a crawl of many sites to keep two cores busy; more only cost open files.
@@ -64,7 +64,7 @@ pub struct Pipeline {
     dedup: Arc<DedupStats>,
     store: Arc<dyn Store>,
     sync_store: Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>,
-    exporter: Option<Exporter>,
+    exporter: Option<ExportStage>,
     state: std::path::PathBuf,
     registry: Registry,
     metrics: Metrics,
@@ -84,7 +84,8 @@ impl Pipeline {
         log.sync_before_checkpoints(move || sync().map_err(|error| error.to_string()));
         let sync_store = Box::new(store.syncer());
         let exported = Arc::new(ExportView::default());
-        let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).await.map_err(failed)?;
+        let exporter = ExportStage::open(&*log, &prepared.out, Arc::clone(&exported), Source::default());
+        let exporter = exporter.await.map_err(failed)?;
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).map_err(failed)?;
         Ok(Self {
@@ -118,20 +119,27 @@ impl Pipeline {
     /// # Errors
     /// Fails if a service cannot be created, or the result files cannot be brought up to date.
     pub async fn start(&mut self, settings: &Settings) -> Result<(), Failure> {
+        let exporter = self.exporter.take().ok_or_else(|| Failure::Failed("the crawl was started twice".to_owned()))?;
+        self.run(exporter, CheckpointWorker, NoEffects);
         // Before anything else runs, so that the figures of earlier runs are exact.
-        let mut exporter =
-            self.exporter.take().ok_or_else(|| Failure::Failed("the crawl was started twice".to_owned()))?;
-        exporter.catch_up().await.map_err(failed)?;
+        self.catch_up().await?;
         self.start_frontier(settings)?;
         self.start_limiter(settings)?;
         self.start_fetcher(settings)?;
         self.start_extractor(settings)?;
         self.start_dedup(settings).await?;
-        let shutdown = CancellationToken::new();
-        let run = self.metrics.cpu("exporter").wrap(exporter.run(shutdown.clone()));
-        self.spawn("exporter", shutdown, async move { run.await.map_err(|error| error.to_string()) });
+        // It ends last.
+        self.running.rotate_left(1);
         self.start_retention();
         Ok(())
+    }
+
+    /// Waits until the files contain all results of the log.
+    async fn catch_up(&mut self) -> Result<(), Failure> {
+        tokio::select! {
+            error = self.failures.1.recv() => Err(Failure::Failed(error.unwrap_or_default())),
+            caught_up = export::caught_up(&*self.log, export::GROUP, Duration::MAX) => caught_up.map(drop).map_err(failed),
+        }
     }
 
     /// Waits until a service fails, and returns its error.
@@ -143,6 +151,10 @@ impl Pipeline {
     /// Stops all services in order. Each finishes its work in flight, within the shutdown budget.
     pub async fn stop(&mut self) -> Result<(), String> {
         for running in self.running.drain(..) {
+            if running.name == export::GROUP {
+                // What is missing is collected at the next start.
+                let _ = export::caught_up(&*self.log, export::GROUP, STOP_WITHIN).await;
+            }
             running.shutdown.cancel();
             let mut task = running.task;
             if tokio::time::timeout(STOP_WITHIN + Duration::from_secs(1), &mut task).await.is_err() {

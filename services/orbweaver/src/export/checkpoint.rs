@@ -11,7 +11,7 @@ use crate::exit::Failure;
 /// Log positions and lengths of the result files at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Next offset to read, by `topic/partition`.
+    /// Next offset to take, by `topic/partition`.
     pub positions: BTreeMap<String, Offset>,
     /// Length of `documents.jsonl`, in bytes.
     pub documents_bytes: u64,
@@ -53,20 +53,14 @@ impl Checkpoint {
         self.runs.get(usize::try_from(run).ok()?).copied()
     }
 
-    /// Returns the next offset of a partition to read, or `None` if nothing of it has been read.
+    /// Returns the next offset of a topic-partition to take, or `None` if nothing of it was taken.
     #[must_use]
-    pub fn known(&self, tp: TopicPartition) -> Option<Offset> {
+    pub fn position(&self, tp: TopicPartition) -> Option<Offset> {
         self.positions.get(&tp.to_string()).copied()
     }
 
-    /// Returns the next offset of a partition to read; 0 if nothing of it has been read.
-    #[must_use]
-    pub fn position(&self, tp: TopicPartition) -> Offset {
-        self.positions.get(&tp.to_string()).copied().unwrap_or_default()
-    }
-
-    /// Records that the files contain everything below `next`.
-    pub fn advance(&mut self, tp: TopicPartition, next: Offset) {
-        self.positions.insert(tp.to_string(), next);
+    /// Records that the files contain everything below these offsets.
+    pub fn set_positions(&mut self, positions: &BTreeMap<TopicPartition, Offset>) {
+        self.positions = positions.iter().map(|(tp, next)| (tp.to_string(), *next)).collect();
     }
 }

@@ -5,12 +5,48 @@
 //! index of the fingerprints that have a line identifies duplicates, such as a page that was fetched again after a
 //! crash.
 
+mod caught_up;
 mod checkpoint;
+mod error;
+mod files;
 mod index;
 mod lines;
+mod stage;
 mod tally;
-mod writer;
 
+use orbweaver_log::{Log, LogError, TopicPartition};
+use orbweaver_messages::{
+    Topic,
+    topic::{DOCUMENTS, OUTCOMES},
+};
+
+pub use caught_up::caught_up;
 pub use checkpoint::Checkpoint;
+pub use error::ExportError;
+pub use files::rfc3339;
+pub use stage::{CheckpointWorker, ExportStage};
 pub use tally::{ExportView, Tally};
-pub use writer::{ExportError, Exporter, GROUP, Source, TOPICS, rfc3339};
+
+/// Consumer group that writes the files of a crawl in one process. On a cluster each directory has a group of its own,
+/// whose name begins with this one.
+pub const GROUP: &str = "exporter";
+/// Topics that the group reads.
+pub const TOPICS: &[Topic] = &[OUTCOMES, DOCUMENTS];
+
+/// Results that an exporter writes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Source<'a> {
+    /// Crawl whose results are written; `None`: all crawls.
+    pub crawl: Option<&'a str>,
+    /// Whether records that were deleted since the last checkpoint cannot be results of the crawl.
+    pub at_rest: bool,
+}
+
+/// Returns the topic-partitions that the group reads.
+fn topic_partitions(log: &dyn Log) -> Result<Vec<TopicPartition>, LogError> {
+    let mut tps = vec![];
+    for topic in TOPICS {
+        tps.extend((0..log.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
+    }
+    Ok(tps)
+}

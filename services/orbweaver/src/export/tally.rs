@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use orbweaver_messages::{Outcome, OutcomeKind};
@@ -85,18 +88,31 @@ fn count(counts: &mut BTreeMap<String, u64>, reason: Option<&str>) {
     }
 }
 
-/// The tally, for the progress display and the caps.
+/// State of the exporter, for the progress display and the collector.
 #[derive(Debug, Default)]
-pub struct ExportView(Mutex<Tally>);
+pub struct ExportView {
+    tally: Mutex<Tally>,
+    revoked: AtomicBool,
+}
 
 impl ExportView {
     /// Returns the current tally.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns `true` if a partition was revoked, by another member of the group or at the shutdown.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set(&self, tally: &Tally) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(tally);
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone_from(tally);
+    }
+
+    pub(crate) fn set_revoked(&self) {
+        self.revoked.store(true, Ordering::Relaxed);
     }
 }

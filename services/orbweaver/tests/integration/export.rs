@@ -1,18 +1,20 @@
 //! Tests of the result files, with an in-memory log.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use orbweaver::export::{ExportView, Exporter};
+use orbweaver::export::{self, CheckpointWorker, ExportError, ExportStage, ExportView, Source, caught_up};
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{
     Dispatch, DispatchId, FrontierUrl, Outcome, OutcomeKind, UrlContext, encode,
-    topic::{DOCUMENTS, OUTCOMES},
+    topic::{DEAD_LETTERS, DOCUMENTS, OUTCOMES},
 };
+use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError};
 use orbweaver_url::Fingerprint;
+use tokio_util::sync::CancellationToken;
 
 fn log() -> MemoryLog {
-    MemoryLog::new(&[DOCUMENTS, OUTCOMES].map(|topic| TopicSpec::new(topic, 2, Cleanup::Delete)))
+    MemoryLog::new(&[DOCUMENTS, OUTCOMES, DEAD_LETTERS].map(|topic| TopicSpec::new(topic, 2, Cleanup::Delete)))
 }
 
 fn outcome(page: u32, kind: OutcomeKind) -> Record {
@@ -40,6 +42,31 @@ fn lines(out: &Path, name: &str) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Opens the files, as a start does.
+async fn open(log: &MemoryLog, out: &Path) -> Result<(ExportStage, Arc<ExportView>), ExportError> {
+    let view = Arc::new(ExportView::default());
+    Ok((ExportStage::open(log, out, Arc::clone(&view), Source::default()).await?, view))
+}
+
+/// Runs the exporter until the files contain all that the log holds, and stops it.
+async fn run(log: &MemoryLog, stage: ExportStage) -> Result<(), StageError> {
+    let shutdown = CancellationToken::new();
+    let runner = Runner::new(stage, Arc::new(log.clone()), CheckpointWorker, NoEffects, RunnerConfig::default());
+    let mut running = tokio::spawn(runner.run(shutdown.clone()));
+    tokio::select! {
+        ended = &mut running => return ended.unwrap(),
+        caught_up = caught_up(log, export::GROUP, Duration::from_secs(60)) => assert!(caught_up.unwrap()),
+    }
+    shutdown.cancel();
+    running.await.unwrap()
+}
+
+async fn export_all(log: &MemoryLog, out: &Path) -> Arc<ExportView> {
+    let (stage, view) = open(log, out).await.unwrap();
+    run(log, stage).await.unwrap();
+    view
+}
+
 #[tokio::test]
 async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_killed() {
     let dir = tempfile::tempdir().unwrap();
@@ -52,11 +79,8 @@ async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_
         log.append(pages.flat_map(|page| [document(page), outcome(page, OutcomeKind::Fetched)]).collect())
             .await
             .unwrap();
-        let view = Arc::new(ExportView::default());
-        let mut exporter = Exporter::open(&log, out, Arc::clone(&view)).await.unwrap();
-        exporter.catch_up().await.unwrap();
+        let view = export_all(&log, out).await;
         assert_eq!(view.tally().fetched, u64::from(round + 1) * 10);
-        drop(exporter);
         // A kill leaves broken content after the checkpoint.
         for name in ["documents.jsonl", "urls.jsonl"] {
             let mut text = std::fs::read(out.join(name)).unwrap();
@@ -64,7 +88,7 @@ async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_
             std::fs::write(out.join(name), text).unwrap();
         }
     }
-    Exporter::open(&log, out, Arc::default()).await.unwrap();
+    open(&log, out).await.unwrap();
     let urls = lines(out, "urls.jsonl");
     assert_eq!(urls.len(), 40);
     assert_eq!(urls.iter().map(|line| line["url"].as_str().unwrap()).collect::<BTreeSet<_>>().len(), 40);
@@ -80,16 +104,13 @@ async fn a_line_that_was_cut_is_written_again_even_when_others_took_its_place() 
     std::fs::create_dir(out.join("state")).unwrap();
     let log = log();
     log.append((0..5).map(document).collect()).await.unwrap();
-    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
+    let (stage, _) = open(&log, out).await.unwrap();
     let before = std::fs::read(out.join("state/export.json")).unwrap();
-    exporter.catch_up().await.unwrap();
-    drop(exporter);
+    run(&log, stage).await.unwrap();
     // As if the process had been killed before the checkpoint, while the index already had its entries.
     std::fs::write(out.join("state/export.json"), before).unwrap();
     log.append((5..20).map(document).collect()).await.unwrap();
-    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
-    exporter.catch_up().await.unwrap();
-    drop(exporter);
+    export_all(&log, out).await;
     assert_eq!(lines(out, "documents.jsonl").len(), 20);
 }
 
@@ -102,8 +123,7 @@ async fn only_terminal_outcomes_have_a_line_and_all_are_counted() {
     let kinds =
         [OutcomeKind::Retry, OutcomeKind::Blocked, OutcomeKind::Deferred, OutcomeKind::Gone, OutcomeKind::Redirected];
     log.append(kinds.into_iter().zip(0..).map(|(kind, page)| outcome(page, kind)).collect()).await.unwrap();
-    let view = Arc::new(ExportView::default());
-    Exporter::open(&log, out, Arc::clone(&view)).await.unwrap().catch_up().await.unwrap();
+    let view = export_all(&log, out).await;
     assert_eq!(lines(out, "urls.jsonl").len(), 2);
     let tally = view.tally();
     assert_eq!((tally.urls(), tally.blocked, tally.retries.values().sum::<u64>()), (2, 1, 1));
@@ -119,8 +139,8 @@ async fn a_record_with_a_newer_version_of_its_schema_stops_the_export_and_is_not
     let known = Record { headers: version("2"), ..outcome(0, OutcomeKind::Gone) };
     let newer = Record { headers: version("3"), ..outcome(2, OutcomeKind::Gone) };
     log.append(vec![known, newer]).await.unwrap();
-    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
-    let error = exporter.catch_up().await.unwrap_err().to_string();
+    let (stage, _) = open(&log, out).await.unwrap();
+    let error = run(&log, stage).await.unwrap_err().to_string();
     assert!(error.starts_with("crawl.outcomes/0@1: schema `outcome` has version \"3\""), "{error}");
     assert!(error.ends_with("upgrade this program"), "{error}");
 }
@@ -132,14 +152,13 @@ async fn a_log_that_went_back_in_a_power_cut_is_read_on_from_its_end() {
     std::fs::create_dir(out.join("state")).unwrap();
     let before = log();
     before.append((0..10).map(document).collect()).await.unwrap();
-    Exporter::open(&before, out, Arc::default()).await.unwrap().catch_up().await.unwrap();
+    export_all(&before, out).await;
     // The same crawl without its last records; they are made again, and new ones after them.
     let after = log();
     after.append((0..6).map(document).collect()).await.unwrap();
-    let mut exporter = Exporter::open(&after, out, Arc::default()).await.unwrap();
+    let (stage, _) = open(&after, out).await.unwrap();
     after.append((6..20).map(document).collect()).await.unwrap();
-    exporter.catch_up().await.unwrap();
-    drop(exporter);
+    run(&after, stage).await.unwrap();
     assert_eq!(lines(out, "documents.jsonl").len(), 20);
 }
 
@@ -150,14 +169,42 @@ async fn records_that_are_deleted_before_the_first_is_read_are_no_error_and_late
     std::fs::create_dir(out.join("state")).unwrap();
     let (log, tp) = (log(), TopicPartition::new(DOCUMENTS, 0));
     log.append((0..10).map(document).collect()).await.unwrap();
-    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
+    let (stage, _) = open(&log, out).await.unwrap();
     log.delete_below(tp, 2).await.unwrap();
-    exporter.catch_up().await.unwrap();
-    drop(exporter);
+    run(&log, stage).await.unwrap();
     assert_eq!(lines(out, "documents.jsonl").len(), 8);
 
     log.append((10..20).map(document).collect()).await.unwrap();
     log.delete_below(tp, 7).await.unwrap();
-    let refused = Exporter::open(&log, out, Arc::default()).await.err().unwrap().to_string();
+    let refused = open(&log, out).await.err().unwrap().to_string();
     assert!(refused.contains("crawl.documents/0") && refused.contains("from 5 to 7"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_record_that_is_not_valid_ends_in_the_dead_letters_once_a_checkpoint_contains_its_neighbours() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let log = log();
+    log.append(vec![document(0), record(DOCUMENTS, 2, Bytes::from_static(b"{}")), document(4)]).await.unwrap();
+    export_all(&log, out).await;
+    assert_eq!(lines(out, "documents.jsonl").len(), 2);
+    let letters: Vec<_> =
+        (0..2).flat_map(|partition| log.records(TopicPartition::new(DEAD_LETTERS, partition))).collect();
+    assert_eq!(letters.len(), 1);
+}
+
+#[tokio::test]
+async fn delivery_begins_at_the_checkpoint_also_if_a_crash_prevented_its_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    // The same records in a log without commits.
+    let (before, after) = (log(), log());
+    for log in [&before, &after] {
+        log.append((0..9).map(|page| outcome(page, OutcomeKind::Retry)).collect()).await.unwrap();
+    }
+    export_all(&before, out).await;
+    let view = export_all(&after, out).await;
+    assert_eq!(view.tally().retries.values().sum::<u64>(), 9, "no record is counted twice");
 }

@@ -21,28 +21,29 @@ use crate::{
 };
 
 fn log() -> MemoryLog {
-    let topics = [CONTROL, topic::OUTCOMES, DOCUMENTS];
+    let topics = [CONTROL, topic::OUTCOMES, DOCUMENTS, topic::DEAD_LETTERS];
     MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 1, Cleanup::Delete)))
 }
 
 /// Begins a crawl whose results are collected, with further options.
-async fn crawl(log: &dyn Log, out: &Path, options: &[&str]) -> Result<Collecting, Failure> {
+async fn crawl(log: &MemoryLog, out: &Path, options: &[&str]) -> Result<Collecting, Failure> {
     let base = ["orbweaver", "crawl", "--brokers", "localhost:9092", "--out", out.to_str().unwrap()];
     let words = base.into_iter().chain(options.iter().copied());
     let Command::Crawl(args) = Cli::parse_from(words).command else { unreachable!("it is `crawl`") };
     let name = args.crawl.as_deref().unwrap_or(CRAWL);
-    begin(log, &args, name).await.map(|collecting| collecting.expect("--out is given"))
+    let log: Arc<dyn Log> = Arc::new(log.clone());
+    begin(&log, &args, name).await.map(|collecting| collecting.expect("--out is given"))
 }
 
 /// Begins and ends a crawl. Returns the group of its collector.
-async fn collect(log: &dyn Log, out: &Path, options: &[&str], watched: Option<Watched>) -> String {
+async fn collect(log: &MemoryLog, out: &Path, options: &[&str], watched: Option<Watched>) -> String {
     let collecting = crawl(log, out, options).await.unwrap();
     let group = collecting.group().to_owned();
     collecting.end(log, watched.as_ref()).await.unwrap();
     group
 }
 
-async fn refused(log: &dyn Log, out: &Path, options: &[&str]) -> Failure {
+async fn refused(log: &MemoryLog, out: &Path, options: &[&str]) -> Failure {
     crawl(log, out, options).await.map(drop).unwrap_err()
 }
 

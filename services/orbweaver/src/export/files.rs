@@ -1,0 +1,273 @@
+//! The result files: their lines, index and checkpoint.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition};
+use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, decode, topic::DOCUMENTS};
+use orbweaver_url::Fingerprint;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Checkpoint, ExportError, ExportView, Source,
+    index::{DocumentPosition, Index, Kind},
+    lines::Lines,
+    topic_partitions,
+};
+use crate::durable::{sync_dir, write_whole};
+
+/// A line of `urls.jsonl`.
+#[derive(Serialize)]
+struct UrlLine<'a> {
+    url: &'a str,
+    outcome: OutcomeKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    status: Option<u16>,
+    content_type: Option<&'a str>,
+    bytes: u64,
+    depth: u16,
+    via: Option<&'a str>,
+    attempts: u8,
+    time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fetched_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<&'a str>,
+}
+
+/// Makes a checkpoint durable; may block.
+pub(super) type Save = Box<dyn FnOnce() -> Result<(), ExportError> + Send>;
+
+/// `documents.jsonl` and `urls.jsonl`.
+pub(super) struct ResultFiles {
+    documents: Lines,
+    urls: Lines,
+    index: Index,
+    checkpoint: Checkpoint,
+    /// Next offset to take, by topic-partition.
+    positions: BTreeMap<TopicPartition, Offset>,
+    checkpoint_path: PathBuf,
+    out: PathBuf,
+    view: Arc<ExportView>,
+    /// Crawl whose results are written; `None`: all crawls.
+    crawl: Option<String>,
+}
+
+impl ResultFiles {
+    /// Opens the files in `out` at their last checkpoint, for the results from `source`. Also returns the
+    /// topic-partitions of which nothing was taken yet.
+    pub(super) async fn open(
+        log: &dyn Log,
+        out: &Path,
+        view: Arc<ExportView>,
+        source: Source<'_>,
+    ) -> Result<(Self, BTreeSet<TopicPartition>), ExportError> {
+        let state = out.join("state");
+        let checkpoint_path = state.join("export.json");
+        let mut checkpoint = Checkpoint::read(&checkpoint_path)?;
+        checkpoint.begin_run();
+        let Positions { positions, unread } = within_the_log(&checkpoint, log, source.at_rest).await?;
+        checkpoint.set_positions(&positions);
+        write_whole(&checkpoint_path, &checkpoint)?;
+        view.set(&checkpoint.tally);
+        let lines = |name: &str, length| {
+            let path = out.join(name);
+            Lines::open(&path, length).map_err(|source| ExportError::File { path, source })
+        };
+        let documents = lines("documents.jsonl", checkpoint.documents_bytes)?;
+        let urls = lines("urls.jsonl", checkpoint.urls_bytes)?;
+        // Before a checkpoint relies on these files: a synced file is lost if its name is not durable.
+        sync_dir(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
+        let index = Index::open(&state.join("exported"))?;
+        let (out, crawl) = (out.to_owned(), source.crawl.map(str::to_owned));
+        let files = Self { documents, urls, index, checkpoint, positions, checkpoint_path, out, view, crawl };
+        Ok((files, unread))
+    }
+
+    /// Returns the next offset to take, by topic-partition.
+    pub(super) fn positions(&self) -> &BTreeMap<TopicPartition, Offset> {
+        &self.positions
+    }
+
+    /// Skips records that were deleted.
+    pub(super) fn skip_to(&mut self, tp: TopicPartition, start: Offset) {
+        self.positions.insert(tp, start);
+    }
+
+    /// Publishes the counts.
+    pub(super) fn show(&self) {
+        self.view.set(&self.checkpoint.tally);
+    }
+
+    /// Takes the line of a record. Returns the reason if the record is not valid.
+    pub(super) fn take(&mut self, record: &ConsumerRecord) -> Result<Result<(), String>, ExportError> {
+        let position = self.positions.entry(record.tp).or_default();
+        if record.offset < *position {
+            return Ok(Ok(()));
+        }
+        *position = record.offset + 1;
+        if record.tp.topic == DOCUMENTS { self.take_document(record) } else { self.take_outcome(record) }
+    }
+
+    fn take_document(&mut self, record: &ConsumerRecord) -> Result<Result<(), String>, ExportError> {
+        let (fingerprint, crawl) = match names_of(record) {
+            Ok(names) => names,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let value = record.value.as_deref().unwrap_or_default();
+        if self.is_wanted(&crawl) && self.is_new(Kind::Documents, fingerprint)? {
+            self.documents.add(value).map_err(|source| self.failed("documents.jsonl", source))?;
+            self.checkpoint.tally.documents += 1;
+        }
+        Ok(Ok(()))
+    }
+
+    fn take_outcome(&mut self, record: &ConsumerRecord) -> Result<Result<(), String>, ExportError> {
+        let outcome: Outcome = match decode("outcome", record.value.as_ref()) {
+            Ok(outcome) => outcome,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        if !self.is_wanted(&outcome.context.crawl) {
+            return Ok(Ok(()));
+        }
+        if !outcome.kind.is_terminal() {
+            self.checkpoint.tally.passed(&outcome);
+        } else if self.is_new(Kind::Urls, outcome.context.fingerprint)? {
+            let line = serde_json::to_vec(&url_line(&outcome)).map_err(|e| self.failed("urls.jsonl", e.into()))?;
+            self.urls.add(&line).map_err(|source| self.failed("urls.jsonl", source))?;
+            self.checkpoint.tally.ended(&outcome);
+        }
+        Ok(Ok(()))
+    }
+
+    fn is_wanted(&self, crawl: &str) -> bool {
+        self.crawl.as_ref().is_none_or(|wanted| wanted == crawl)
+    }
+
+    /// Returns `true` if this fingerprint has no line yet, and then stores the start of its line, to be written next.
+    fn is_new(&mut self, kind: Kind, fingerprint: Fingerprint) -> Result<bool, ExportError> {
+        if let Some(written_at) = self.index.written_at(kind, fingerprint)? {
+            let length = self.checkpoint.end_of(written_at.run).map(|(documents, urls)| match kind {
+                Kind::Documents => documents,
+                Kind::Urls => urls,
+            });
+            if length.is_none_or(|length| written_at.position < length) {
+                return Ok(false);
+            }
+        }
+        let position = match kind {
+            Kind::Documents => self.documents.length(),
+            Kind::Urls => self.urls.length(),
+        };
+        self.index.insert(kind, fingerprint, DocumentPosition { run: self.checkpoint.run(), position })?;
+        Ok(true)
+    }
+
+    /// Writes all lines, and returns what makes a checkpoint of them: it syncs the files and the index first, then
+    /// replaces the checkpoint.
+    pub(super) fn save(&mut self) -> Result<Save, ExportError> {
+        self.checkpoint.set_positions(&self.positions);
+        self.checkpoint.documents_bytes = self.documents.length();
+        self.checkpoint.urls_bytes = self.urls.length();
+        let files = [("documents.jsonl", self.documents.flush()), ("urls.jsonl", self.urls.flush())];
+        let mut synced = vec![];
+        for (name, file) in files {
+            synced.push((self.out.join(name), file.map_err(|source| self.failed(name, source))?));
+        }
+        let persist = self.index.persister()?;
+        let (checkpoint, path) = (self.checkpoint.clone(), self.checkpoint_path.clone());
+        Ok(Box::new(move || {
+            for (path, file) in synced {
+                file.sync_data().map_err(|source| ExportError::File { path, source })?;
+            }
+            persist()?;
+            Ok(write_whole(&path, &checkpoint)?)
+        }))
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> ExportError {
+        ExportError::File { path: self.out.join(name), source }
+    }
+}
+
+/// Next offsets to take.
+struct Positions {
+    positions: BTreeMap<TopicPartition, Offset>,
+    /// Topic-partitions of which nothing was taken yet.
+    unread: BTreeSet<TopicPartition>,
+}
+
+/// Returns the positions of the checkpoint, adjusted to the log; of a topic-partition of which nothing was taken, the
+/// log start. After a power cut the log may have lost up to a second more than these files: records at reassigned
+/// offsets are read again, and the index knows which of them have a line.
+async fn within_the_log(checkpoint: &Checkpoint, log: &dyn Log, at_rest: bool) -> Result<Positions, ExportError> {
+    let (mut positions, mut unread) = (BTreeMap::new(), BTreeSet::new());
+    for tp in topic_partitions(log)? {
+        let Bounds { start, end } = log.bounds(tp).await?;
+        let position = match checkpoint.position(tp) {
+            Some(position) if position < start && !at_rest => {
+                return Err(ExportError::FellBehind { tp, position, start });
+            }
+            Some(position) => position.clamp(start, end),
+            None => {
+                unread.insert(tp);
+                start
+            }
+        };
+        positions.insert(tp, position);
+    }
+    Ok(Positions { positions, unread })
+}
+
+/// Returns fingerprint and crawl of a document, or the reason why it is not valid.
+fn names_of(record: &ConsumerRecord) -> Result<(Fingerprint, String), String> {
+    #[derive(Deserialize)]
+    struct Named {
+        fingerprint: Fingerprint,
+        #[serde(default)]
+        crawl: String,
+    }
+    if let Some(names) = names_in_headers(record) {
+        return Ok(names);
+    }
+    let named: Named = decode("document", record.value.as_ref()).map_err(|error| error.to_string())?;
+    Ok((named.fingerprint, named.crawl))
+}
+
+/// Returns fingerprint and crawl from the headers, which avoids parsing; records of earlier versions lack them. Returns
+/// `None` for a value that would break the line format, which is left to the parser.
+fn names_in_headers(record: &ConsumerRecord) -> Option<(Fingerprint, String)> {
+    let text = |name| std::str::from_utf8(record.header(name)?).ok();
+    let value = record.value.as_deref().filter(|value| value.starts_with(b"{") && value.ends_with(b"}"))?;
+    let names = (text(FINGERPRINT_HEADER)?.parse().ok()?, text(CRAWL_HEADER)?.to_owned());
+    (!value.contains(&b'\n')).then_some(names)
+}
+
+fn url_line(outcome: &Outcome) -> UrlLine<'_> {
+    UrlLine {
+        url: outcome.context.key(),
+        outcome: outcome.kind,
+        reason: outcome.reason.as_deref(),
+        status: outcome.status,
+        content_type: outcome.content_type.as_deref(),
+        bytes: outcome.bytes,
+        depth: outcome.context.depth,
+        via: outcome.context.via.as_deref(),
+        attempts: outcome.attempt,
+        time: rfc3339(outcome.ended_at_ms),
+        fetched_url: outcome.context.key.is_some().then_some(&*outcome.context.url),
+        location: outcome.location.as_deref(),
+    }
+}
+
+/// Formats a time as RFC 3339 in UTC, with milliseconds.
+pub fn rfc3339(at: Millis) -> String {
+    let since = Duration::from_millis(u64::try_from(at).unwrap_or_default());
+    humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since).to_string()
+}
