@@ -18,17 +18,6 @@
 //! All state is bounded and may be lost: the patterns of a forgotten site have a full credit again, and the site is
 //! learned again. The state that must survive, namely how often the path to a URL passed its pattern, is carried with
 //! the URL (`Trail`).
-//!
-//! | module | contents |
-//! |---|---|
-//! | `segment` | type of a path segment or query value: number, date, hash, word … |
-//! | `shape` | the pattern of a URL, given the distinct words of its site |
-//! | `words` | the words of a site's URLs that are distinguished from each other |
-//! | [`digest`] | hash of a page's text, without the words of its URL |
-//! | `text` | the words of a text, each as a hash |
-//! | `contents` | set of the pages of a site that were seen, and of their digests, as hashes |
-//! | `site` | one site: words, contents, credits |
-//! | `table` | all sites, within a memory limit |
 
 mod contents;
 mod digest;

@@ -54,8 +54,10 @@ impl Site {
                 self.spent.swap_remove(at);
             }
         } else if change > 0 {
-            if self.spent.len() == SPENDERS {
-                self.forgive();
+            if self.spent.len() == SPENDERS
+                && let Some((least, _)) = self.spent.iter().enumerate().min_by_key(|(_, (_, spent))| *spent)
+            {
+                self.spent.swap_remove(least);
             }
             self.spent.push((pattern, change));
         }
@@ -74,13 +76,6 @@ impl Site {
     /// Returns the approximate memory used, in four-byte cells.
     pub(crate) fn cells(&self) -> usize {
         40 + self.words.cells() + self.contents.cells() + self.pages.cells() + 2 * self.spent.capacity()
-    }
-
-    /// Forgets the pattern that has used the least credit.
-    fn forgive(&mut self) {
-        if let Some((at, _)) = self.spent.iter().enumerate().min_by_key(|(_, (_, spent))| *spent) {
-            self.spent.swap_remove(at);
-        }
     }
 }
 
