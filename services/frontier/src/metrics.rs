@@ -2,9 +2,13 @@
 
 use orbweaver_messages::OutcomeKind;
 use orbweaver_scope::RuleRejection;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, register_int_counter_vec_with_registry as counters,
+    register_int_counter_with_registry as counter, register_int_gauge_vec_with_registry as gauges,
+    register_int_gauge_with_registry as gauge,
+};
 
-use crate::{pages::CapStatus, stage::kind_name};
+use crate::{pages::CapStatus, partition::TRAP, stage::kind_name};
 
 /// Queued URLs, including leased ones. Alert: none by itself; it is the remaining size of the crawl.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
@@ -70,9 +74,9 @@ pub struct FrontierMetrics {
     pub(crate) expired: IntCounter,
     pub(crate) stuck: IntCounter,
     pub(crate) reappended: IntCounter,
-    over_budget: IntGauge,
-    demote: IntCounter,
-    refused: IntCounterVec,
+    pub(crate) over_budget: IntGauge,
+    pub(crate) demote: IntCounter,
+    pub(crate) refused: IntCounterVec,
     pub(crate) refused_definitions: IntCounter,
     versions: IntGaugeVec,
     held: IntGauge,
@@ -83,71 +87,43 @@ impl FrontierMetrics {
     /// Creates the metrics and registers them.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
-            waiting: IntGauge::new(WAITING, "Queued URLs, including leased ones")?,
-            leased: IntGauge::new(LEASED, "Dispatches without an outcome")?,
-            sites: IntGauge::new(SITES, "Sites with queued URLs")?,
-            dispatched: IntCounter::new(DISPATCHED, "Dispatches")?,
-            outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
-            expired: IntCounter::new(EXPIRED, "Leases that expired without an outcome")?,
-            stuck: IntCounter::new(STUCK, "URLs abandoned because their dispatches were lost")?,
-            reappended: IntCounter::new(REAPPENDED, "Records re-appended so that the commit point can advance")?,
-            over_budget: IntGauge::new(OVER_BUDGET, "Patterns of similar URLs over their budget")?,
-            demote: IntCounter::new(DEMOTED, "URLs demoted because of their pattern")?,
-            refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier, by reason"), &["reason"])?,
-            refused_definitions: IntCounter::new(REFUSED_DEFINITIONS, "Unusable crawl definitions")?,
-            versions: IntGaugeVec::new(
-                Opts::new(DEFINITION_VERSION, "Version of the definition in force"),
-                &["crawl"],
-            )?,
-            held: IntGauge::new(HELD, "URLs blocked by the page limit of their crawl")?,
-            pages: IntGaugeVec::new(Opts::new(PAGES, "Pages of crawls with a page limit, by crawl"), &["crawl"])?,
+            waiting: gauge!(WAITING, "Queued URLs, including leased ones", registry)?,
+            leased: gauge!(LEASED, "Dispatches without an outcome", registry)?,
+            sites: gauge!(SITES, "Sites with queued URLs", registry)?,
+            dispatched: counter!(DISPATCHED, "Dispatches", registry)?,
+            outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
+            expired: counter!(EXPIRED, "Leases that expired without an outcome", registry)?,
+            stuck: counter!(STUCK, "URLs abandoned because their dispatches were lost", registry)?,
+            reappended: counter!(REAPPENDED, "Records re-appended so that the commit point can advance", registry)?,
+            over_budget: gauge!(OVER_BUDGET, "Patterns of similar URLs over their budget", registry)?,
+            demote: counter!(DEMOTED, "URLs demoted because of their pattern", registry)?,
+            refused: counters!(REFUSED, "URLs refused by the frontier, by reason", &["reason"], registry)?,
+            refused_definitions: counter!(REFUSED_DEFINITIONS, "Unusable crawl definitions", registry)?,
+            versions: gauges!(DEFINITION_VERSION, "Version of the definition in force", &["crawl"], registry)?,
+            held: gauge!(HELD, "URLs blocked by the page limit of their crawl", registry)?,
+            pages: gauges!(PAGES, "Pages of crawls with a page limit, by crawl", &["crawl"], registry)?,
         };
-        RuleRejection::ALL.iter().for_each(|outside| drop(metrics.refused.with_label_values(&[outside.name()])));
+        let reasons = RuleRejection::ALL.iter().map(|outside| outside.name()).chain([TRAP]);
+        reasons.for_each(|reason| drop(metrics.refused.with_label_values(&[reason])));
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));
-        registry.register(Box::new(metrics.waiting.clone()))?;
-        registry.register(Box::new(metrics.leased.clone()))?;
-        registry.register(Box::new(metrics.sites.clone()))?;
-        registry.register(Box::new(metrics.dispatched.clone()))?;
-        registry.register(Box::new(metrics.outcomes.clone()))?;
-        registry.register(Box::new(metrics.expired.clone()))?;
-        registry.register(Box::new(metrics.stuck.clone()))?;
-        registry.register(Box::new(metrics.reappended.clone()))?;
-        registry.register(Box::new(metrics.over_budget.clone()))?;
-        registry.register(Box::new(metrics.demote.clone()))?;
-        metrics.refused.with_label_values(&["trap"]);
-        registry.register(Box::new(metrics.refused.clone()))?;
-        registry.register(Box::new(metrics.refused_definitions.clone()))?;
-        registry.register(Box::new(metrics.versions.clone()))?;
-        registry.register(Box::new(metrics.held.clone()))?;
-        registry.register(Box::new(metrics.pages.clone()))?;
         Ok(metrics)
-    }
-
-    /// Sets the number of patterns over their budget, and adds the URLs demoted since the last call.
-    pub(crate) fn similar(&self, (over_budget, demote): (usize, u64)) {
-        self.over_budget.set(i64::try_from(over_budget).unwrap_or(i64::MAX));
-        self.demote.inc_by(demote);
     }
 
     /// Sets the number of capped URLs, and the pages of the crawls that have a cap.
     pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, CapStatus)>) {
         self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
-        self.pages.reset();
-        for (crawl, standing) in pages.take(NAMED_CRAWLS) {
-            self.pages.with_label_values(&[crawl]).set(i64::try_from(standing.pages).unwrap_or(i64::MAX));
-        }
-    }
-
-    /// Counts a refused URL.
-    pub(crate) fn refused(&self, reason: &str) {
-        self.refused.with_label_values(&[reason]).inc();
+        show(&self.pages, pages.map(|(crawl, status)| (crawl, status.pages)));
     }
 
     /// Sets the version of the definition that applies to each crawl.
     pub(crate) fn show_versions<'a>(&self, versions: impl Iterator<Item = (&'a str, u64)>) {
-        self.versions.reset();
-        for (crawl, version) in versions.take(NAMED_CRAWLS) {
-            self.versions.with_label_values(&[crawl]).set(i64::try_from(version).unwrap_or(i64::MAX));
-        }
+        show(&self.versions, versions);
+    }
+}
+
+fn show<'a>(gauges: &IntGaugeVec, values: impl Iterator<Item = (&'a str, u64)>) {
+    gauges.reset();
+    for (crawl, value) in values.take(NAMED_CRAWLS) {
+        gauges.with_label_values(&[crawl]).set(i64::try_from(value).unwrap_or(i64::MAX));
     }
 }

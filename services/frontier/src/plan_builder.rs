@@ -29,16 +29,12 @@ pub(crate) struct PlanBuilder {
     emitted: Vec<Record>,
     own: Vec<Record>,
     completes: Vec<Origin>,
-    unasked: Unasked,
-}
-
-/// URLs that the frontier itself ends: dead letters of stuck URLs, then outcomes, then tombstones.
-#[derive(Debug, Default)]
-struct Unasked {
+    /// URLs that the frontier itself ends: dead letters of stuck URLs, then outcomes, then tombstones.
     letters: Vec<Record>,
     outcomes: Vec<Record>,
     tombstones: Vec<Record>,
-    completes: Vec<Origin>,
+    /// Origins that complete with those tombstones.
+    unasked: Vec<Origin>,
 }
 
 impl PlanBuilder {
@@ -66,7 +62,7 @@ impl PlanBuilder {
             Decision::Refuse { outcome, ends, completes } => self.end_unasked(&outcome, ends, completes),
             Decision::Abandon { outcome, waiting, origin, reason } => {
                 let letter = self.letter(&waiting, origin, reason);
-                self.unasked.letters.push(letter);
+                self.letters.push(letter);
                 self.end_unasked(&outcome, origin.offset, vec![origin]);
             }
         }
@@ -74,9 +70,10 @@ impl PlanBuilder {
 
     fn end_unasked(&mut self, outcome: &Outcome, ends: Offset, completes: Vec<Origin>) {
         let record = self.record(OUTCOMES, outcome.context.site.clone(), encode(outcome));
-        self.unasked.outcomes.push(record);
-        self.unasked.tombstones.push(self.tombstone(outcome.context.fingerprint, outcome.context.depth, ends));
-        self.unasked.completes.extend(completes);
+        let tombstone = self.tombstone(outcome.context.fingerprint, outcome.context.depth, ends);
+        self.outcomes.push(record);
+        self.tombstones.push(tombstone);
+        self.unasked.extend(completes);
     }
 
     /// Returns the dead letter of a URL: its record, which queues it again when replayed.
@@ -102,10 +99,10 @@ impl PlanBuilder {
         if !self.emitted.is_empty() {
             actions.produce(self.emitted, vec![]);
         }
-        let Unasked { letters, outcomes, tombstones, completes } = self.unasked;
-        if !outcomes.is_empty() {
-            let steps = [letters, outcomes, tombstones].into_iter().filter(|records| !records.is_empty());
-            actions.plans.push(Plan { steps: steps.map(Step::Produce).collect(), completes, token: None });
+        let steps = [self.letters, self.outcomes, self.tombstones].into_iter().filter(|records| !records.is_empty());
+        let steps: Vec<_> = steps.map(Step::Produce).collect();
+        if !steps.is_empty() {
+            actions.plans.push(Plan { steps, completes: self.unasked, token: None });
         }
     }
 
@@ -161,37 +158,28 @@ pub(crate) fn tombstone_of(record: &ConsumerRecord) -> Tombstone {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
-    use orbweaver_messages::{Dispatch, DispatchId, OutcomeKind};
+    use orbweaver_messages::{Dispatch, DispatchId, OutcomeKind, UrlContext};
     use orbweaver_stage::Actions;
 
     use super::*;
 
     #[test]
     fn a_url_is_given_up_by_its_dead_letter_then_its_outcome_then_its_tombstone() {
-        let waiting: FrontierUrl =
-            serde_json::from_str(include_str!("../../../schemas/examples/waiting/2/seed.json")).unwrap();
+        let context = UrlContext::of_seed("docs", "https://example.org/".to_owned(), "example.org".to_owned());
+        let waiting = FrontierUrl::admitted(context, 5);
         let dispatch = Dispatch::of(&waiting, DispatchId { epoch: 0, sequence: 0 }, false, 5);
         let outcome = Outcome::of(&dispatch, OutcomeKind::Gone, Some("stuck"), 5);
         let origin = Origin { tp: TopicPartition::new(FRONTIER, 3), offset: 17, assignment_epoch: 1 };
         let (mut appends, mut actions) = (PlanBuilder::at(5), Actions::default());
         appends.partition = 3;
-        let given_up = Decision::Abandon {
-            outcome: outcome.into(),
-            waiting: waiting.clone().into(),
-            origin,
-            reason: "stuck: for a test".to_owned(),
-        };
+        let (outcome, reason) = (outcome.into(), "stuck: for a test".to_owned());
+        let given_up = Decision::Abandon { outcome, waiting: waiting.clone().into(), origin, reason };
         appends.add(given_up, &mut actions);
         appends.finish(&mut actions);
         let [Plan { steps, completes, .. }] = &actions.plans[..] else { panic!("{:?}", actions.plans) };
         assert_eq!(completes, &[origin]);
-        let records: Vec<&Record> = steps
-            .iter()
-            .map(|step| match step {
-                Step::Produce(records) => records.first().unwrap(),
-                Step::Perform(never) => match *never.first().unwrap() {},
-            })
-            .collect();
+        let first = |step: &Step<_>| if let Step::Produce(records) = step { records.first().cloned() } else { None };
+        let records: Vec<Record> = steps.iter().filter_map(first).collect();
         assert_eq!([0, 1, 2].map(|index| records[index].tp.topic), [DEAD_LETTERS, OUTCOMES, FRONTIER]);
         let (name, letter) = &records[0].headers[0];
         let letter: DeadLetter = serde_json::from_slice(letter).unwrap();

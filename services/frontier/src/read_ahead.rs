@@ -24,16 +24,6 @@ pub(crate) struct ReadAhead {
     upto: Rank,
 }
 
-/// Query of a site queue.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Query {
-    pub(crate) site: QueueKey,
-    /// No URL that may be dispatched has a rank below this one.
-    pub(crate) low: Rank,
-    /// Number of ranks read at a time.
-    pub(crate) ahead: usize,
-}
-
 /// Total size of all heads, and operations on a head.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
@@ -63,15 +53,15 @@ impl Heads {
         }
     }
 
-    /// Removes and returns the first rank that may be dispatched; there must be one. Reads more of the site queue as
-    /// needed.
+    /// Removes and returns the first rank of a site that may be dispatched; there must be one, and none below `low`.
+    /// Reads more of the site queue as needed, `ahead` ranks at a time.
     pub(crate) fn pop(
         &mut self,
         head: &mut Option<Box<ReadAhead>>,
-        query: Query,
+        (site, low): (QueueKey, Rank),
+        ahead: usize,
         source: &mut Source<'_>,
     ) -> Result<Rank, IndexError> {
-        let Query { site, low, ahead } = query;
         let mut from_start = head.is_none();
         loop {
             while let Some(rank) = head.as_deref_mut().and_then(|head| head.ranks.pop_front()) {

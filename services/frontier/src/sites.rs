@@ -14,7 +14,7 @@ use orbweaver_messages::Millis;
 use crate::{
     index::{Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
-    read_ahead::{Heads, Query, ReadAhead},
+    read_ahead::{Heads, ReadAhead},
     slots::{InFlight, Slots},
 };
 
@@ -54,7 +54,7 @@ pub(crate) struct Source<'a> {
 }
 
 /// The sites of a partition.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SiteQueues {
     default_interval_ms: u64,
     sites: HashMap<QueueKey, SiteQueue>,
@@ -69,15 +69,7 @@ pub(crate) struct SiteQueues {
 
 impl SiteQueues {
     pub(crate) fn new(default_interval_ms: u64) -> Self {
-        Self {
-            default_interval_ms,
-            sites: HashMap::new(),
-            heads: Heads::default(),
-            waiting: 0,
-            held: 0,
-            turn: VecDeque::new(),
-            paused: BinaryHeap::new(),
-        }
+        Self { default_interval_ms, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -147,7 +139,10 @@ impl SiteQueues {
     pub(crate) fn end(&mut self, entry: &IndexEntry, round_trip_ms: Option<Millis>, now: Millis) {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
-            site.land(entry);
+            site.cancel(entry);
+            if entry.back && site.in_flight.front == 0 && site.queued == site.queued_back {
+                site.alone = site.alone.saturating_add(1);
+            }
             if let Some(time) = round_trip_ms {
                 #[allow(clippy::cast_precision_loss, reason = "a smoothed time needs no more than seven digits")]
                 let time = time.max(0) as f32;
@@ -238,7 +233,6 @@ impl SiteQueues {
         self.paused.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Returns `true` if a site is ready.
     pub(crate) fn has_ready(&self) -> bool {
         !self.turn.is_empty()
     }
@@ -257,8 +251,8 @@ impl SiteQueues {
                 self.sweep(id, now);
                 continue;
             }
-            let query = Query { site: id, low: site.low, ahead: site.ahead(interval) };
-            site.low = self.heads.pop(&mut site.head, query, source)?;
+            let ahead = site.ahead(interval);
+            site.low = self.heads.pop(&mut site.head, (id, site.low), ahead, source)?;
             let rank = site.low;
             site.queued -= 1;
             site.queued_back = site.queued_back.saturating_sub(u32::from(is_demoted(rank)));
@@ -319,14 +313,6 @@ impl SiteQueue {
     fn cancel(&mut self, entry: &IndexEntry) {
         let in_flight = self.in_flight.of(entry.back);
         *in_flight = in_flight.saturating_sub(1);
-    }
-
-    /// Removes a dispatch that has ended from those in flight.
-    fn land(&mut self, entry: &IndexEntry) {
-        self.cancel(entry);
-        if entry.back && self.in_flight.front == 0 && self.queued == self.queued_back {
-            self.alone = self.alone.saturating_add(1);
-        }
     }
 
     fn is_idle(&self, now: Millis) -> bool {

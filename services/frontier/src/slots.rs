@@ -209,7 +209,9 @@ mod tests {
 
     #[test]
     fn demoted_urls_have_all_slots_alone_or_one_of_a_slow_site_and_one_or_a_quarter_while_others_wait() {
-        for (interval, all) in [(1000, 1), (500, 2), (334, 3), (250, 4), (125, 8), (63, 16)] {
+        let shares =
+            [(0, 4096), (10, 100), (50, 20), (63, 16), (100, 10), (125, 8), (250, 4), (334, 3), (500, 2), (1000, 1)];
+        for (interval, all) in shares {
             let slots = Slots::of(interval, 0.0);
             assert_eq!((slots.all, slots.one_request), (all, interval >= 100));
             let filled = |mut in_flight: InFlight, alone| {
@@ -234,14 +236,5 @@ mod tests {
             assert_eq!(in_flight.front, all - share, "{all} slots");
             assert!(!slots.admit_back(in_flight, all), "{all} slots");
         }
-    }
-
-    #[test]
-    fn a_site_that_is_asked_one_request_at_a_time_has_one_of_the_back_and_another_all() {
-        let backs = |interval| (Slots::of(interval, 0.0).all, Slots::of(interval, 0.0).back());
-        assert_eq!(
-            [0, 10, 50, 100, 1000, 5000].map(backs),
-            [(4096, 1024), (100, 25), (20, 5), (10, 1), (1, 1), (1, 1)]
-        );
     }
 }

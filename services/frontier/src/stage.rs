@@ -50,8 +50,6 @@ pub struct FrontierStage {
     index: Option<FrontierIndex>,
     restoring: BTreeMap<Partition, PartitionFrontier>,
     open: BTreeMap<Partition, PartitionFrontier>,
-    /// Owner epoch of each partition: the offset of its claim.
-    epochs: BTreeMap<Partition, u64>,
     draining: Vec<Partition>,
     busiest_at_ms: Millis,
     written_at_ms: Millis,
@@ -70,7 +68,6 @@ impl FrontierStage {
             index: None,
             restoring: BTreeMap::new(),
             open: BTreeMap::new(),
-            epochs: BTreeMap::new(),
             draining: vec![],
             busiest_at_ms: 0,
             written_at_ms: 0,
@@ -182,8 +179,7 @@ impl FrontierStage {
             let counts = self.pages.write(*number, now);
             if !counts.is_empty() {
                 let steps = vec![Step::Produce(counted::records(&counts, now))];
-                let epoch = self.epochs.get(number).copied().unwrap_or_default();
-                let token = Some(counted::token(*number, epoch));
+                let token = Some(counted::token(*number, partition.epoch()));
                 actions.plans.push(Plan { steps, completes: vec![], token });
             }
         }
@@ -206,7 +202,7 @@ impl FrontierStage {
         let mut appends = PlanBuilder::at(now);
         for (number, decisions) in decisions {
             appends.partition = number;
-            appends.epoch = self.epochs.get(&number).copied().unwrap_or_default();
+            appends.epoch = self.open.get(&number).map_or(0, PartitionFrontier::epoch);
             for decision in decisions {
                 self.count(&decision);
                 appends.add(decision, actions);
@@ -221,7 +217,9 @@ impl FrontierStage {
             Decision::Dispatch(_) => self.metrics.dispatched.inc(),
             Decision::Abandon { .. } => self.metrics.stuck.inc(),
             Decision::Rewrite { .. } => self.metrics.reappended.inc(),
-            Decision::Refuse { outcome, .. } => self.metrics.refused(outcome.reason.as_deref().unwrap_or_default()),
+            Decision::Refuse { outcome, .. } => {
+                self.metrics.refused.with_label_values(&[outcome.reason.as_deref().unwrap_or_default()]).inc();
+            }
             Decision::Complete(_) | Decision::Park(_) | Decision::End { .. } => {}
         }
     }
@@ -230,16 +228,17 @@ impl FrontierStage {
         let loads = self.open.values().map(PartitionFrontier::load);
         let (waiting, leased, sites) =
             loads.fold((0, 0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1, sum.2 + load.2));
-        self.view.set(waiting, leased, sites);
-        self.view.set_pages(self.pages.all(), self.open.len());
         let similar = self.open.values_mut().map(PartitionFrontier::similar);
         let similar = similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        self.view.set_over_budget(similar.0);
-        self.metrics.similar(similar);
+        self.view.set([waiting, sites, similar.0, self.open.len()], self.pages.all());
+        self.metrics.demote.inc_by(similar.1);
         self.metrics.expired.inc_by(self.open.values_mut().map(PartitionFrontier::take_expired).sum());
-        for (gauge, value) in
-            [(&self.metrics.waiting, waiting), (&self.metrics.leased, leased), (&self.metrics.sites, sites)]
-        {
+        for (gauge, value) in [
+            (&self.metrics.waiting, waiting),
+            (&self.metrics.leased, leased),
+            (&self.metrics.sites, sites),
+            (&self.metrics.over_budget, similar.0),
+        ] {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
         let times = i64::try_from(1 + sites / BUSIEST_SITES).unwrap_or(i64::MAX);
@@ -256,22 +255,6 @@ impl FrontierStage {
             self.view.set_busiest(busiest);
         }
         Ok(())
-    }
-
-    /// Applies a record of `crawl.control`. Queued URLs are compared with a definition from the next dispatch on.
-    fn control(&mut self, record: &ConsumerRecord) {
-        if let Some(count) = counted::page_count(record) {
-            self.pages.apply(record.offset, &count);
-            return;
-        }
-        match self.scopes.apply(record) {
-            ControlChange::Definition(crawl) => {
-                self.pages.limit(crawl, self.scopes.max_pages(crawl));
-                self.metrics.show_versions(self.scopes.versions());
-            }
-            ControlChange::Refused => self.metrics.refused_definitions.inc(),
-            ControlChange::Nothing => {}
-        }
     }
 
     fn restore_one(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), IndexError> {
@@ -315,7 +298,6 @@ impl FrontierStage {
         };
         self.pages.serve(number, opening.owner_epoch, opening.partitions);
         partition.open(opening, now, &mut self.pages)?;
-        self.epochs.insert(number, opening.owner_epoch);
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);
         Ok(())
@@ -369,13 +351,25 @@ impl Stage for FrontierStage {
         self.restore_one(partition, record).map_err(|error| self.halted(&error))
     }
 
+    /// Applies a record of `crawl.control`. Queued URLs are compared with a definition from the next dispatch on.
     fn receive_tailed(
         &mut self,
         record: &ConsumerRecord,
         _: Millis,
         _: &mut FrontierActions,
     ) -> Result<(), StageError> {
-        self.control(record);
+        if let Some(count) = counted::page_count(record) {
+            self.pages.apply(record.offset, &count);
+            return Ok(());
+        }
+        match self.scopes.apply(record) {
+            ControlChange::Definition(crawl) => {
+                self.pages.limit(crawl, self.scopes.max_pages(crawl));
+                self.metrics.show_versions(self.scopes.versions());
+            }
+            ControlChange::Refused => self.metrics.refused_definitions.inc(),
+            ControlChange::Nothing => {}
+        }
         Ok(())
     }
 
@@ -440,7 +434,6 @@ impl Stage for FrontierStage {
             tracing::warn!(partition, %error, "cannot write the index; the next restore replays more of the log");
         }
         self.pages.leave(partition);
-        self.epochs.remove(&partition);
         self.draining.retain(|draining| *draining != partition);
     }
 

@@ -17,7 +17,6 @@ pub struct SiteLoad {
 #[derive(Debug, Default)]
 pub struct FrontierView {
     waiting: AtomicU64,
-    leased: AtomicU64,
     sites: AtomicU64,
     over_budget: AtomicU64,
     pages: AtomicU64,
@@ -26,19 +25,12 @@ pub struct FrontierView {
 }
 
 impl FrontierView {
-    pub(crate) fn set(&self, waiting: usize, leased: usize, sites: usize) {
+    pub(crate) fn set(&self, [waiting, sites, over_budget, partitions]: [usize; 4], pages: u64) {
         self.waiting.store(waiting as u64, Ordering::Relaxed);
-        self.leased.store(leased as u64, Ordering::Relaxed);
         self.sites.store(sites as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_pages(&self, pages: u64, partitions: usize) {
-        self.pages.store(pages, Ordering::Relaxed);
+        self.over_budget.store(over_budget as u64, Ordering::Relaxed);
         self.partitions.store(partitions as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_over_budget(&self, patterns: usize) {
-        self.over_budget.store(patterns as u64, Ordering::Relaxed);
+        self.pages.store(pages, Ordering::Relaxed);
     }
 
     pub(crate) fn set_busiest(&self, busiest: Vec<SiteLoad>) {
@@ -49,12 +41,6 @@ impl FrontierView {
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of leased URLs.
-    #[must_use]
-    pub fn leased(&self) -> u64 {
-        self.leased.load(Ordering::Relaxed)
     }
 
     /// Returns the number of sites with queued URLs.

@@ -25,8 +25,8 @@ use orbweaver_url::{Fingerprint, SLOTS};
 use super::{
     Index, IndexEntry, IndexError, QueueKey, Rank,
     encoding::{
-        Prefix, delay_key, delayed, entry_key, entry_value, mark_key, mark_value, order_key, order_value, outdated,
-        queue_key, read_entry, read_mark, read_order, read_outdated, read_record, record_key, record_value,
+        Prefix, apart, delay_key, entry_key, entry_value, mark_key, mark_value, order_key, order_value, queue_key,
+        read_entry, read_mark, read_order, read_outdated, read_record, record_key, record_value,
     },
 };
 
@@ -38,7 +38,6 @@ const RECORDS_MEMTABLE_BYTES: u64 = 2 << 20;
 const KEYS_MEMTABLE_BYTES: u64 = 1 << 20;
 /// Maximum size of the journal, in bytes; the minimum that the storage engine accepts.
 const JOURNAL_BYTES: u64 = 64 << 20;
-/// Maximum number of open files.
 const OPEN_FILES: usize = 128;
 /// Number of changed URLs per partition at which changes are written.
 const CHANGES: usize = 1024;
@@ -81,7 +80,7 @@ impl FrontierIndex {
             return Self::renew(path, &"it was marked as damaged");
         }
         match Self::try_open(path) {
-            Ok(index) if index.is_of_this_version() => Ok(index),
+            Ok(index) if index.database.list_keyspace_names().iter().all(|name| TABLES.contains(&&**name)) => Ok(index),
             Ok(index) => {
                 drop(index);
                 Self::renew(path, &"it was written by another version")
@@ -120,10 +119,6 @@ impl FrontierIndex {
         let records = database.keyspace(TABLES[1], || unfiltered(RECORDS_MEMTABLE_BYTES))?;
         let orders = database.keyspace(TABLES[2], || unfiltered(KEYS_MEMTABLE_BYTES))?;
         Ok(Self { database, entries, records, orders, path: Arc::new(path.to_owned()) })
-    }
-
-    fn is_of_this_version(&self) -> bool {
-        self.database.list_keyspace_names().iter().all(|name| TABLES.iter().any(|known| **known == **name))
     }
 
     /// Returns the checkpoint of this partition's index; `None` if there is none, or if it is damaged.
@@ -167,16 +162,16 @@ impl FrontierIndex {
             let (key, value) = item.into_inner().map_err(|error| self.failed(&error))?;
             read_outdated(&key, &value).ok_or_else(|| self.damaged(format!("invalid outdated entry, key {key:?}")))
         };
-        self.entries.prefix(outdated(partition)).map(read).collect()
+        self.entries.prefix(apart(partition)).map(read).collect()
     }
 
     pub fn discard(&self, partition: Partition) -> Result<(), IndexError> {
         let prefix = prefix(partition)?;
         // A mark is removed first: without it nothing is trusted, so that a crash in between is harmless.
         self.entries.remove(mark_key(prefix)).map_err(|error| self.failed(&error))?;
-        let (delayed, outdated) = (delayed(prefix), outdated(prefix));
         let (entries, records, orders) = (&self.entries, &self.records, &self.orders);
-        let tables = [(entries, prefix), (entries, outdated), (records, prefix), (orders, prefix), (orders, delayed)];
+        let apart = apart(prefix);
+        let tables = [(entries, prefix), (entries, apart), (records, prefix), (orders, prefix), (orders, apart)];
         for (table, prefix) in tables {
             // One pass over a snapshot: a new scan from the start would traverse everything removed before.
             let mut items = table.prefix(prefix);
@@ -365,7 +360,7 @@ impl Index for DiskIndex {
 
     fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
         self.write()?;
-        for prefix in [self.partition, delayed(self.partition)] {
+        for prefix in [self.partition, apart(self.partition)] {
             for item in self.index.orders.prefix(prefix) {
                 each(self.read(item)?.1);
             }
@@ -412,7 +407,7 @@ impl Index for DiskIndex {
             batch.insert(&self.index.records, record_key(self.partition, offset), record);
         }
         for fingerprint in &self.marked {
-            let key = entry_key(outdated(self.partition), *fingerprint);
+            let key = entry_key(apart(self.partition), *fingerprint);
             match self.outdated.get(fingerprint) {
                 Some(since) => batch.insert(&self.index.entries, key, since.to_be_bytes()),
                 None => batch.remove(&self.index.entries, key),

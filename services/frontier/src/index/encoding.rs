@@ -12,11 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::{IndexEntry, QueueKey, Rank, is_demoted};
 use crate::leases::LOST_DISPATCHES;
 
-/// Bit in the first byte of the keys of delayed URLs; partition numbers are below 16384.
-const DELAYED: u8 = 0x80;
-
-/// Bit in the first byte of the keys of outdated URLs, which are in the table of entries.
-const OUTDATED: u8 = 0x80;
+/// Bit in the first byte of the keys of [`apart`]; partition numbers are below 16384.
+const APART: u8 = 0x80;
 
 /// Bit in the first byte of the key of a partition's mark.
 const MARK: u8 = 0x40;
@@ -50,9 +47,10 @@ pub(super) fn entry_key(partition: Prefix, fingerprint: Fingerprint) -> [u8; 18]
     key
 }
 
-/// Returns the first two bytes of the keys of a partition's outdated URLs; the rest is that of [`entry_key`].
-pub(super) fn outdated([high, low]: Prefix) -> Prefix {
-    [high | OUTDATED, low]
+/// Returns the first two bytes of the keys that a table keeps apart: delayed URLs in the orders, and outdated URLs in the
+/// entries, where the rest is that of [`entry_key`].
+pub(super) fn apart([high, low]: Prefix) -> Prefix {
+    [high | APART, low]
 }
 
 /// Decodes an outdated URL, and the offset that it must be restored from. `None` if the entry is damaged.
@@ -78,14 +76,9 @@ pub(super) fn queue_key(partition: Prefix, site: QueueKey, (order, offset): Rank
     key
 }
 
-/// Returns the first two bytes of the keys of a partition's delayed URLs.
-pub(super) fn delayed([high, low]: Prefix) -> Prefix {
-    [high | DELAYED, low]
-}
-
 /// Returns the lowest key of URLs that are delayed until `moment`.
 pub(super) fn delay_key(partition: Prefix, moment: Millis) -> [u8; 10] {
-    record_key(delayed(partition), moment.max(0).cast_unsigned())
+    record_key(apart(partition), moment.max(0).cast_unsigned())
 }
 
 /// Returns the key of an entry in the order that it belongs to.
@@ -107,7 +100,7 @@ pub(super) fn order_value(fingerprint: Fingerprint, entry: &IndexEntry) -> fjall
 /// Decodes an entry in an order, and its fingerprint if it is delayed. `None` if it is damaged.
 pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint>, IndexEntry)> {
     let (partition, rest) = key.split_at_checked(2)?;
-    let (not_before_ms, rest) = match partition[0] & DELAYED {
+    let (not_before_ms, rest) = match partition[0] & APART {
         0 => (0, rest),
         _ => (i64::from_be_bytes(*rest.first_chunk()?), rest.get(8..)?),
     };

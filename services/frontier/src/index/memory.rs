@@ -1,6 +1,9 @@
 //! Index in memory, for tests and simulations, and where a restart may replay all queued URLs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
+};
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{FrontierUrl, Millis};
@@ -13,28 +16,20 @@ use super::{Index, IndexEntry, IndexError, QueueKey, Rank};
 pub struct MemoryIndex {
     entries: HashMap<Fingerprint, IndexEntry>,
     records: HashMap<Offset, Box<FrontierUrl>>,
-    queued: BTreeMap<(QueueKey, Rank), IndexEntry>,
-    delayed: BTreeMap<(Millis, QueueKey, Rank), (Fingerprint, IndexEntry)>,
+    /// Entries by time, which is 0 for a queued one, site and rank.
+    orders: BTreeMap<(Millis, QueueKey, Rank), (Fingerprint, IndexEntry)>,
     outdated: BTreeMap<Fingerprint, Offset>,
     position: Option<IndexCheckpoint>,
 }
 
 impl MemoryIndex {
     fn take_out(&mut self, entry: &IndexEntry) {
-        if entry.is_delayed() {
-            self.delayed.remove(&(entry.not_before_ms, entry.site, entry.rank()));
-        } else {
-            self.queued.remove(&(entry.site, entry.rank()));
-        }
+        self.orders.remove(&(entry.not_before_ms, entry.site, entry.rank()));
     }
 
     fn put_in(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
         self.entries.insert(fingerprint, entry);
-        if entry.is_delayed() {
-            self.delayed.insert((entry.not_before_ms, entry.site, entry.rank()), (fingerprint, entry));
-        } else {
-            self.queued.insert((entry.site, entry.rank()), entry);
-        }
+        self.orders.insert((entry.not_before_ms, entry.site, entry.rank()), (fingerprint, entry));
     }
 }
 
@@ -67,18 +62,18 @@ impl Index for MemoryIndex {
     }
 
     fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
-        let behind = self.queued.range((site, from)..=(site, (u16::MAX, Offset::MAX)));
-        Ok(behind.take(most).map(|((_, rank), _)| *rank).collect())
+        let behind = self.orders.range((0, site, from)..=(0, site, (u16::MAX, Offset::MAX)));
+        Ok(behind.take(most).map(|((_, _, rank), _)| *rank).collect())
     }
 
     fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
-        let until = (until_ms, QueueKey(u64::MAX), (u16::MAX, Offset::MAX));
-        Ok(self.delayed.range(..=until).take(most).map(|(_, delayed)| *delayed).collect())
+        let end = |at_ms| (at_ms, QueueKey(u64::MAX), (u16::MAX, Offset::MAX));
+        let delayed = self.orders.range((Bound::Excluded(end(0)), Bound::Included(end(until_ms.max(0)))));
+        Ok(delayed.take(most).map(|(_, delayed)| *delayed).collect())
     }
 
     fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
-        self.queued.values().for_each(|entry| each(*entry));
-        self.delayed.values().for_each(|(_, entry)| each(*entry));
+        self.orders.values().for_each(|(_, entry)| each(*entry));
         Ok(())
     }
 

@@ -96,12 +96,6 @@ impl IndexEntry {
         Self { not_before_ms: 0, ..self }
     }
 
-    /// Returns the same entry, demoted.
-    #[must_use]
-    pub fn at_back(self) -> Self {
-        Self { back: true, ..self }
-    }
-
     /// Returns `true` if the URL is delayed.
     #[must_use]
     pub fn is_delayed(&self) -> bool {

@@ -81,8 +81,7 @@ proptest! {
 
     #[test]
     fn the_index_on_disk_says_what_the_one_in_memory_says(ops in prop::collection::vec(op(), 1..80)) {
-        let directory = tempfile::tempdir().unwrap();
-        let store = FrontierIndex::open(directory.path()).unwrap();
+        let (_directory, store) = opened();
         let other = store.partition(256).unwrap();
         let (mut memory, mut disk) = (MemoryIndex::default(), store.partition(1).unwrap());
         for (offset, op) in ops.into_iter().enumerate() {
@@ -128,6 +127,12 @@ proptest! {
     }
 }
 
+fn opened() -> (tempfile::TempDir, FrontierIndex) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FrontierIndex::open(directory.path()).unwrap();
+    (directory, store)
+}
+
 fn filled(store: &FrontierIndex, partition: u32) -> DiskIndex {
     let mut index = store.partition(partition).unwrap();
     let waiting = waiting(1, 0, 0);
@@ -138,22 +143,8 @@ fn filled(store: &FrontierIndex, partition: u32) -> DiskIndex {
 }
 
 #[test]
-fn what_was_not_written_is_gone_with_its_position() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = FrontierIndex::open(directory.path()).unwrap();
-    let mut index = filled(&store, 1);
-    let old = index.entry(fingerprint(1)).unwrap();
-    index.replace(fingerprint(1), old, None);
-    index.applied(at(8)).unwrap();
-    let mut again = store.partition(1).unwrap();
-    assert_eq!(again.position(), Some(at(7)));
-    assert_eq!(again.entry(fingerprint(1)).unwrap().map(|entry| entry.offset), Some(7));
-}
-
-#[test]
 fn long_records_are_written_before_there_are_many_of_them() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = FrontierIndex::open(directory.path()).unwrap();
+    let (_directory, store) = opened();
     let mut index = store.partition(1).unwrap();
     for number in 0..17 {
         let mut long = waiting(number, 0, 0);
@@ -167,8 +158,7 @@ fn long_records_are_written_before_there_are_many_of_them() {
 
 #[test]
 fn what_stands_without_a_position_is_thrown_away_and_other_partitions_stay() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = FrontierIndex::open(directory.path()).unwrap();
+    let (_directory, store) = opened();
     drop((filled(&store, 1), filled(&store, 256)));
     for torn in [&[7, 0, 0][..], &mark_value(at(7), 9)] {
         drop(filled(&store, 1));
@@ -207,8 +197,7 @@ fn a_damaged_or_condemned_store_and_one_of_another_version_are_built_anew() {
 
 #[test]
 fn a_value_that_cannot_be_is_damage_and_names_the_directory() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = FrontierIndex::open(directory.path()).unwrap();
+    let (directory, store) = opened();
     let mut index = filled(&store, 1);
     store.records.insert([0, 1, 0, 0, 0, 0, 0, 0, 0, 7], [0xff; 20]).unwrap();
     store.entries.insert([&[0, 1], &fingerprint(2).0[..]].concat(), [1]).unwrap();
@@ -221,8 +210,7 @@ fn a_value_that_cannot_be_is_damage_and_names_the_directory() {
 
 #[test]
 fn a_directory_in_use_is_refused_and_so_is_a_partition_out_of_range() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = FrontierIndex::open(directory.path()).unwrap();
+    let (directory, store) = opened();
     assert!(matches!(FrontierIndex::open(directory.path()), Err(IndexError::InUse { .. })));
     assert!(matches!(store.partition(16_384), Err(IndexError::Partition(16_384))));
     assert!(store.partition(16_383).is_ok());

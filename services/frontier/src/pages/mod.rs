@@ -64,8 +64,8 @@ impl Crawl {
         self.max.map(|max| max.saturating_sub(self.sum.all()))
     }
 
-    /// Sets the present count in a partition. Returns the previous one.
-    fn set(&mut self, partition: Partition, is_own: bool, now: Sum) -> Sum {
+    /// Sets the present count in a partition.
+    fn set(&mut self, partition: Partition, is_own: bool, now: Sum) {
         let count = self.counts.entry(partition).or_default();
         let was = std::mem::replace(&mut count.now, now);
         self.sum.pages = self.sum.pages.saturating_add(now.pages).saturating_sub(was.pages);
@@ -73,7 +73,6 @@ impl Crawl {
         if is_own {
             self.own = self.own.saturating_add(now.all()).saturating_sub(was.all());
         }
-        was
     }
 }
 
@@ -106,8 +105,6 @@ pub struct PageCaps {
     names: HashMap<String, usize>,
     crawls: Vec<Crawl>,
     own: BTreeMap<Partition, Own>,
-    /// Pages of all crawls, in all partitions.
-    pages: u64,
     /// Number of partitions that are open here, and of all partitions.
     served: u64,
     partitions: u64,
@@ -175,7 +172,7 @@ impl PageCaps {
     /// Returns the number of pages of all crawls in all partitions, as far as it is known here.
     #[must_use]
     pub fn all(&self) -> u64 {
-        self.pages
+        self.crawls.iter().fold(0, |sum, crawl| sum.saturating_add(crawl.sum.pages))
     }
 
     /// Returns the crawls that have a page cap, by name.
@@ -233,8 +230,7 @@ impl PageCaps {
             // Every count is the one that the log determines up to some offset: the count with the higher offset is
             // more recent.
             count.upto = record.upto;
-            let was = self.crawls[index].set(partition, false, said);
-            self.pages = self.pages.saturating_add(said.pages).saturating_sub(was.pages);
+            self.crawls[index].set(partition, false, said);
         }
     }
 
@@ -272,7 +268,6 @@ impl PageCaps {
         change(own, count, index);
         let now = Sum { pages: count.now.pages.saturating_add(1), ..count.now };
         crawl.set(partition, own.epoch.is_some(), now);
-        self.pages = self.pages.saturating_add(1);
     }
 
     /// Opens a partition under the owner epoch `epoch`; `partitions` is their total number. Leases are counted from
@@ -308,27 +303,26 @@ impl PageCaps {
                 crawl.own_written = crawl.own_written.saturating_sub(written.all());
             }
             crawl.set(partition, false, written);
-            self.pages = self.pages.saturating_add(written.pages).saturating_sub(now.pages);
         }
     }
 
     /// Adds a lease.
     pub fn lease(&mut self, partition: Partition, crawl: &str) {
-        self.leased(partition, crawl, |leased| leased.saturating_add(1));
+        self.change_leases(partition, crawl, 1);
     }
 
     /// Removes a lease.
     pub fn release(&mut self, partition: Partition, crawl: &str) {
-        self.leased(partition, crawl, |leased| leased.saturating_sub(1));
+        self.change_leases(partition, crawl, -1);
     }
 
-    fn leased(&mut self, partition: Partition, crawl: &str, change_to: impl FnOnce(u64) -> u64) {
+    fn change_leases(&mut self, partition: Partition, crawl: &str, by: i64) {
         let index = self.index(crawl);
         let Some(own) = self.own.get_mut(&partition) else { return };
         let crawl = &mut self.crawls[index];
         let count = crawl.counts.entry(partition).or_default();
         change(own, count, index);
-        let now = Sum { leased: change_to(count.now.leased), ..count.now };
+        let now = Sum { leased: count.now.leased.saturating_add_signed(by), ..count.now };
         crawl.set(partition, true, now);
     }
 }

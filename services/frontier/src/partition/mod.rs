@@ -36,6 +36,8 @@ use crate::{
     sites::{SiteQueues, Source},
 };
 
+pub(crate) use patterns::TRAP;
+
 /// Maximum number of records re-appended per call.
 const REAPPEND_BATCH: usize = 512;
 /// Maximum number of leases that expire per call; the record of a URL that lost its dispatch is re-appended.
@@ -75,6 +77,17 @@ impl Active {
             ActiveState::Leased(_, waiting) => waiting.written_at_ms,
             ActiveState::Rewriting(_, written_at_ms) | ActiveState::Ended(_, _, written_at_ms) => *written_at_ms,
         }
+    }
+
+    /// Returns `true` if a copy with a lesser depth takes precedence over this record: a queued copy of an ended URL, or
+    /// one whose own new record will follow this one.
+    fn precedes(&self, waiting: &FrontierUrl) -> bool {
+        let is_copy = match self.busy {
+            ActiveState::Leased(..) => false,
+            ActiveState::Rewriting(..) => true,
+            ActiveState::Ended(ended, ..) => self.entry.offset != ended,
+        };
+        is_copy && self.entry.depth < waiting.context.depth
     }
 }
 
@@ -184,6 +197,11 @@ impl PartitionFrontier {
             held: BTreeMap::new(),
             config,
         }
+    }
+
+    /// Returns the owner epoch: the offset of the partition's claim.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.owner.epoch
     }
 
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.

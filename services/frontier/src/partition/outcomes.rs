@@ -48,7 +48,10 @@ impl PartitionFrontier {
         }
         match self.active.remove(&fingerprint) {
             Some(Active { entry, busy: ActiveState::Leased(_, mut waiting) }) => {
-                let resets = self.answered((&entry, &waiting), outcome, turn) && waiting.lost > 0;
+                let requested = outcome.requested_at_ms.is_some();
+                let round_trip_ms = outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms);
+                let is_answered = self.release((&entry, &waiting), requested.then_some(round_trip_ms), turn);
+                let resets = is_answered && waiting.lost > 0;
                 if resets {
                     waiting.lost = 0;
                 }
@@ -63,30 +66,30 @@ impl PartitionFrontier {
                 }
                 self.active.insert(fingerprint, active);
             }
-            None => match self.index.entry(fingerprint)? {
-                Some(entry) if entry.depth >= outcome.context.depth => {
-                    self.end_idle(&entry);
-                    let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
-                    self.end(Some(origin), Ending::of(outcome), (fingerprint, entry, written_at_ms), turn);
+            None => {
+                if !self.end_queued(fingerprint, Ending::of(outcome), Some(origin), turn)? {
+                    turn.out.push(Decision::Complete(origin));
                 }
-                // The outcome of a dispatch at a greater depth: the URL was discovered again since.
-                Some(_) | None => turn.out.push(Decision::Complete(origin)),
-            },
+            }
         }
         Ok(())
     }
 
-    /// Ends the lease on a URL that has an outcome. Returns `true` if a fetcher answered a dispatch of the URL.
-    fn answered(
+    /// Ends an idle URL; `outcome` completes with it. Returns `false` if there is none, or if the URL was discovered
+    /// again at a lesser depth since the dispatch that has ended.
+    fn end_queued(
         &mut self,
-        (entry, waiting): (&IndexEntry, &FrontierUrl),
-        outcome: &Outcome,
+        fingerprint: Fingerprint,
+        ending: Ending,
+        outcome: Option<Origin>,
         turn: &mut DecisionContext<'_>,
-    ) -> bool {
-        let asked = outcome.requested_at_ms.is_some();
-        self.sites.end(entry, asked.then_some(outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms)), turn.now);
-        turn.pages.release(self.owner.partition, &waiting.context.crawl);
-        self.leases.end(waiting.context.fingerprint)
+    ) -> Result<bool, IndexError> {
+        let entry = self.index.entry(fingerprint)?.filter(|entry| entry.depth >= ending.depth);
+        let Some(entry) = entry else { return Ok(false) };
+        self.end_idle(&entry);
+        let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
+        self.end(outcome, ending, (fingerprint, entry, written_at_ms), turn);
+        Ok(true)
     }
 
     /// Applies an outcome to a URL whose lease it has ended. `resets`: its record has a count of lost dispatches, which
@@ -147,13 +150,8 @@ impl PartitionFrontier {
     /// Ends the copies of URLs that have ended, found at the opening.
     pub(super) fn end_copies(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         for (fingerprint, ending) in std::mem::take(&mut self.copies) {
-            if self.active.contains_key(&fingerprint) {
-                continue;
-            }
-            if let Some(entry) = self.index.entry(fingerprint)?.filter(|entry| entry.depth >= ending.depth) {
-                self.end_idle(&entry);
-                let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
-                self.end(None, ending, (fingerprint, entry, written_at_ms), turn);
+            if !self.active.contains_key(&fingerprint) {
+                self.end_queued(fingerprint, ending, None, turn)?;
             }
         }
         Ok(())
@@ -183,7 +181,7 @@ impl PartitionFrontier {
             self.active.insert(lease.fingerprint, Active { entry, busy });
             return Ok(());
         };
-        let is_answered = self.release((&entry, &waiting), turn);
+        let is_answered = self.release((&entry, &waiting), None, turn);
         let is_lost = self.leases.is_lost(lease);
         let before = if is_answered { 0 } else { waiting.lost };
         let lost = before.saturating_add(u8::from(is_lost));
@@ -226,14 +224,15 @@ impl PartitionFrontier {
         turn.out.push(Decision::Abandon { outcome, waiting, origin, reason });
     }
 
-    /// Releases the lease on a URL without an outcome. Returns `true` if a fetcher answered an earlier dispatch of the
-    /// URL meanwhile.
+    /// Releases the lease on a URL, `round_trip_ms` after the dispatch was made, if known. Returns `true` if a fetcher
+    /// answered this dispatch of the URL or an earlier one meanwhile.
     pub(super) fn release(
         &mut self,
         (entry, waiting): (&IndexEntry, &FrontierUrl),
+        round_trip_ms: Option<Millis>,
         turn: &mut DecisionContext<'_>,
     ) -> bool {
-        self.sites.end(entry, None, turn.now);
+        self.sites.end(entry, round_trip_ms, turn.now);
         turn.pages.release(self.owner.partition, &waiting.context.crawl);
         self.leases.end(waiting.context.fingerprint)
     }

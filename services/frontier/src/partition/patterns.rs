@@ -16,7 +16,7 @@ use crate::{
 pub(super) const PATTERN_BYTES: usize = 4 << 20;
 
 /// Reason of an outcome: the URL's pattern is beyond its hard limit and has led to the URL.
-const TRAP: &str = "trap";
+pub(crate) const TRAP: &str = "trap";
 
 impl PartitionFrontier {
     /// Returns the number of patterns that are over their budget, and the number of URLs demoted since the last call.
@@ -65,7 +65,7 @@ impl PartitionFrontier {
 
     fn demote(&mut self, entry: IndexEntry) -> IndexEntry {
         self.demote += 1;
-        entry.at_back()
+        IndexEntry { back: true, ..entry }
     }
 
     /// Ends a URL without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use orbweaver_log::Offset;
 use orbweaver_messages::FrontierUrl;
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
@@ -55,17 +54,17 @@ impl PartitionFrontier {
         let fingerprint = waiting.context.fingerprint;
         let mut entry = IndexEntry::of(waiting, origin.offset, turn.now);
         match was {
-            Some(active @ Active { entry: known, busy: ActiveState::Ended(ended, ..) })
-                if known.offset != ended && known.depth < waiting.context.depth =>
-            {
-                // The copy with the lesser depth takes precedence.
+            Some(active) if active.precedes(waiting) => {
                 self.active.insert(fingerprint, active);
                 turn.out.push(Decision::Complete(origin));
                 return Ok(());
             }
             Some(Active { entry: known, busy: ActiveState::Ended(ended, depth, _) }) => {
                 // The tombstone follows this record and ends it too, unless the record has a lesser depth.
-                self.complete_copy(&known, ended, turn);
+                if known.offset != ended {
+                    // A copy, which has a newer record by now; the record that ended is complete already.
+                    turn.out.push(Decision::Complete(self.owner.origin(known.offset)));
+                }
                 let busy = ActiveState::Ended(ended, depth, waiting.written_at_ms);
                 self.active.insert(fingerprint, Active { entry, busy });
             }
@@ -90,15 +89,6 @@ impl PartitionFrontier {
                 known.written_at_ms = waiting.written_at_ms;
                 entry = IndexEntry { back: leased.back, ..entry.queued() };
                 self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, known) });
-            }
-            Some(active @ Active { entry: known, busy: ActiveState::Rewriting(..) })
-                if known.depth < waiting.context.depth =>
-            {
-                // Another record, which this partition's own will follow: the copy with the lesser depth takes
-                // precedence.
-                self.active.insert(fingerprint, active);
-                turn.out.push(Decision::Complete(origin));
-                return Ok(());
             }
             // The partition's own record, read back. The plan that appended it completed the old one. A record without
             // that time is a different one, which this partition's own record will follow.
@@ -179,37 +169,33 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         match self.active.remove(&fingerprint) {
-            Some(Active { entry, busy: ActiveState::Ended(ended, depth, written_at_ms) }) => {
-                if epoch < self.owner.epoch {
-                    // From a former owner; the present owner's tombstone is still being written.
-                    let busy = ActiveState::Ended(ended, depth, written_at_ms);
-                    self.active.insert(fingerprint, Active { entry, busy });
-                    return Ok(());
-                }
-                if entry.offset != ended && entry.depth < depth {
-                    // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it
-                    // only in the log.
-                    let waiting = Box::new(self.index.waiting(entry.offset)?);
-                    self.sites.admit(entry.site);
-                    self.rewrite(entry, waiting, vec![], turn);
-                    return Ok(());
-                }
-                if entry.offset != ended {
-                    // A copy that was appended before the tombstone, which does not name it, has ended too.
-                    let (ends, completes) = (entry.offset, vec![self.owner.origin(entry.offset)]);
-                    turn.out.push(Decision::End { fingerprint, depth, ends, completes });
-                    self.active
-                        .insert(fingerprint, Active { entry, busy: ActiveState::Ended(ends, depth, written_at_ms) });
-                    return Ok(());
-                }
+            // From a former owner; the present owner's tombstone is still being written.
+            Some(active @ Active { busy: ActiveState::Ended(..), .. }) if epoch < self.owner.epoch => {
+                self.active.insert(fingerprint, active);
+            }
+            Some(Active { entry, busy: ActiveState::Ended(ended, ..) }) if entry.offset == ended => {
                 self.index.replace(fingerprint, Some(entry), None);
+            }
+            Some(Active { entry, busy: ActiveState::Ended(_, depth, _) }) if entry.depth < depth => {
+                // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it only in
+                // the log.
+                let waiting = Box::new(self.index.waiting(entry.offset)?);
+                self.sites.admit(entry.site);
+                self.rewrite(entry, waiting, vec![], turn);
+            }
+            Some(Active { entry, busy: ActiveState::Ended(_, depth, written_at_ms) }) => {
+                // A copy that was appended before the tombstone, which does not name it, has ended too.
+                let (ends, completes) = (entry.offset, vec![self.owner.origin(entry.offset)]);
+                turn.out.push(Decision::End { fingerprint, depth, ends, completes });
+                let busy = ActiveState::Ended(ends, depth, written_at_ms);
+                self.active.insert(fingerprint, Active { entry, busy });
             }
             // The URL's new record follows this tombstone.
             Some(active @ Active { busy: ActiveState::Rewriting(..), .. }) => {
                 self.active.insert(fingerprint, active);
             }
             Some(Active { entry, busy: ActiveState::Leased(_, waiting) }) => {
-                self.release((&entry, &waiting), turn);
+                self.release((&entry, &waiting), None, turn);
                 let waiting = self.as_found(&entry, waiting)?;
                 self.remove_or_rewrite(entry, waiting, epoch, turn);
             }
@@ -241,14 +227,6 @@ impl PartitionFrontier {
         self.index.replace(waiting.context.fingerprint, Some(entry), None);
         self.sites.remove_url(entry.site, turn.now);
         turn.out.push(Decision::Complete(self.owner.origin(entry.offset)));
-    }
-
-    /// Completes a copy of an ended URL once the log has a newer record of it; the record that ended is complete
-    /// already.
-    fn complete_copy(&self, copy: &IndexEntry, ended: Offset, turn: &mut DecisionContext<'_>) {
-        if copy.offset != ended {
-            turn.out.push(Decision::Complete(self.owner.origin(copy.offset)));
-        }
     }
 
     /// Re-appends the record of a URL; `completes` and its old record complete with it.

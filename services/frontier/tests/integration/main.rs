@@ -5,4 +5,5 @@
 mod held;
 mod narrowed;
 mod pages;
+mod play;
 mod restart;

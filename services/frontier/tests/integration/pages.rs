@@ -131,19 +131,15 @@ impl World {
             // A failed append ends the process.
             let owner = self.owner[partition as usize];
             self.processes[owner] = Process::default();
-            self.hear_all(owner);
+            // It tails all partitions of `crawl.control`.
+            for (offset, record) in self.control.iter().flatten() {
+                self.processes[owner].pages.apply(*offset, record);
+            }
             for of in 0..PARTITIONS {
                 if self.owner[of as usize] == owner {
                     self.open(of, (owner + 1) % 3);
                 }
             }
-        }
-    }
-
-    /// Lets a process, which tails `crawl.control`, read all partitions of it.
-    fn hear_all(&mut self, process: usize) {
-        for (offset, record) in self.control.iter().flatten() {
-            self.processes[process].pages.apply(*offset, record);
         }
     }
 

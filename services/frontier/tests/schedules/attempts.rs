@@ -6,20 +6,23 @@ use crate::{restored::restart, world::World};
 
 const HOUR_MS: Millis = 3_600_000;
 
+/// Makes a dispatch of this site the oldest one.
+fn put_first(world: &mut World, site: &str) {
+    let index = world.in_flight.iter().position(|dispatch| dispatch.context.site == site).unwrap();
+    world.in_flight.swap(0, index);
+}
+
 /// Lets a URL of another site be dispatched, and ends it with an outcome of this kind.
 fn another_is(world: &mut World, kind: OutcomeKind) {
-    world.admit(1);
-    world.settle();
-    let index = world.in_flight.iter().position(|dispatch| dispatch.context.site == "1.example").unwrap();
-    world.in_flight.swap(0, index);
-    world.answer(kind, 1);
-    world.settle();
+    world.admit_and_settle(1);
+    put_first(world, "1.example");
+    world.end(kind);
 }
 
 /// Loses the dispatch of the only URL of site 0, and returns it.
 fn lose(world: &mut World) -> Dispatch {
-    let index = world.in_flight.iter().position(|dispatch| dispatch.context.site == "0.example").unwrap();
-    world.in_flight.remove(index)
+    put_first(world, "0.example");
+    world.in_flight.remove(0)
 }
 
 fn pass(world: &mut World, millis: Millis) {
@@ -30,27 +33,21 @@ fn pass(world: &mut World, millis: Millis) {
 /// Ends the dispatch of the only URL of site 0 with an outcome of this kind, after a request or without one. The
 /// outcome is not handled yet.
 fn end(world: &mut World, kind: OutcomeKind, requested: bool) {
-    let index = world.in_flight.iter().position(|dispatch| dispatch.context.site == "0.example").unwrap();
-    world.in_flight.swap(0, index);
+    put_first(world, "0.example");
     world.answer(kind, 1);
     let requested_at_ms = requested.then_some(world.now);
     world.outcomes.last_mut().unwrap().requested_at_ms = requested_at_ms;
 }
 
-/// Returns a world in which one URL of site 0 has been dispatched.
-fn dispatched() -> World {
-    dispatched_in(World::new(None))
-}
-
-fn dispatched_in(mut world: World) -> World {
-    world.admit(0);
-    world.settle();
+/// Returns this world when one URL of site 0 has been dispatched.
+fn dispatched(mut world: World) -> World {
+    world.admit_and_settle(0);
     world
 }
 
 #[test]
 fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate_limiters_defer_meanwhile() {
-    let mut world = dispatched();
+    let mut world = dispatched(World::new(None));
     for _ in 0..30 {
         let lost = lose(&mut world);
         assert_eq!((lost.attempt, lost.last_attempt), (1, false));
@@ -65,7 +62,7 @@ fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate
 
 #[test]
 fn a_lost_dispatch_costs_no_attempt_although_later_ones_are_answered() {
-    let mut world = dispatched();
+    let mut world = dispatched(World::new(None));
     for _ in 0..9 {
         assert_eq!(lose(&mut world).attempt, 1);
         another_is(&mut world, OutcomeKind::Fetched);
@@ -74,8 +71,7 @@ fn a_lost_dispatch_costs_no_attempt_although_later_ones_are_answered() {
     assert!(world.given_up.is_empty());
     // An answer resets the count.
     another_is(&mut world, OutcomeKind::Fetched);
-    world.answer(OutcomeKind::Retry, 1);
-    world.settle();
+    world.end(OutcomeKind::Retry);
     pass(&mut world, 1000);
     for _ in 0..9 {
         assert_eq!(lose(&mut world).attempt, 2, "one request was made");
@@ -85,21 +81,6 @@ fn a_lost_dispatch_costs_no_attempt_although_later_ones_are_answered() {
     assert!(world.given_up.is_empty());
     world.finish();
     assert_eq!(world.ended.len(), world.admitted as usize);
-}
-
-#[test]
-fn a_url_whose_dispatches_are_lost_ten_times_while_later_ones_are_answered_is_given_up_as_stuck() {
-    let mut world = dispatched();
-    for _ in 0..10 {
-        lose(&mut world);
-        another_is(&mut world, OutcomeKind::Fetched);
-        pass(&mut world, LEASE_MS);
-    }
-    assert_eq!(world.given_up, ["http://0.example/1"]);
-    let stuck = world.outcomes.iter().rfind(|outcome| outcome.context.site == "0.example").unwrap();
-    assert_eq!((stuck.kind, stuck.reason.as_deref()), (OutcomeKind::Gone, Some("stuck")));
-    assert!(world.in_flight.is_empty() && world.waiting() == 0, "it ends, so that completion can be proven");
-    assert!(world.incomplete.iter().all(std::collections::BTreeSet::is_empty), "{:?}", world.incomplete);
 }
 
 #[test]
@@ -113,7 +94,7 @@ fn the_count_of_lost_dispatches_survives_restarts_in_every_state_of_the_url() {
     ];
     for ((name, kind), trust) in states.into_iter().flat_map(|state| [false, true].map(|trust| (state, trust))) {
         let what = format!("{name}, with its index: {trust}");
-        let mut world = dispatched_in(World::on_disk(None));
+        let mut world = dispatched(World::on_disk(None));
         for lost in 0..10 {
             assert!(world.given_up.is_empty(), "{what}: after {lost} of ten");
             if let Some(kind) = kind {
@@ -127,12 +108,15 @@ fn the_count_of_lost_dispatches_survives_restarts_in_every_state_of_the_url() {
             restart(&mut world, trust);
             // The lease ends, and the frontier restarts before it reads its own record.
             world.now += LEASE_MS;
-            world.decide().unwrap().into_iter().for_each(|decision| world.carry_out(decision));
+            assert!(world.step());
             restart(&mut world, trust);
         }
         assert_eq!(world.given_up, ["http://0.example/1"], "{what}");
-        assert!(world.in_flight.is_empty() && world.waiting() == 0, "{what}");
-        assert!(world.incomplete.iter().all(std::collections::BTreeSet::is_empty), "{what}: {:?}", world.incomplete);
+        let stuck = world.outcomes.iter().rfind(|outcome| outcome.context.site == "0.example").unwrap();
+        assert_eq!((stuck.kind, stuck.reason.as_deref()), (OutcomeKind::Gone, Some("stuck")), "{what}");
+        assert!(world.in_flight.is_empty(), "{what}");
+        // It has ended, so that completion can be proven.
+        world.assert_complete(&what);
     }
 }
 
@@ -142,7 +126,7 @@ fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
     // decisions are lost.
     let crashes = [None, Some((false, false)), Some((false, true)), Some((true, false)), Some((true, true))];
     for (requested, crash) in [false, true].into_iter().flat_map(|requested| crashes.map(|crash| (requested, crash))) {
-        let mut world = dispatched_in(World::on_disk(None));
+        let mut world = dispatched(World::on_disk(None));
         for _ in 0..9 {
             lose(&mut world);
             another_is(&mut world, OutcomeKind::Fetched);
@@ -153,7 +137,7 @@ fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
         if crash.is_none_or(|(_, handles)| handles) {
             world.settle();
         } else {
-            drop(world.decide().unwrap());
+            world.lose_decisions();
         }
         if let Some((trust, _)) = crash {
             restart(&mut world, trust);
@@ -170,7 +154,7 @@ fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
 
 #[test]
 fn a_record_has_a_count_of_lost_dispatches_only_while_there_are_any() {
-    let mut world = dispatched();
+    let mut world = dispatched(World::new(None));
     let count = |world: &World| world.records.iter().rev().find_map(|(_, record)| record.as_ref().ok()).unwrap().lost;
     lose(&mut world);
     pass(&mut world, LEASE_MS);
@@ -191,7 +175,7 @@ fn a_record_has_a_count_of_lost_dispatches_only_while_there_are_any() {
 
 #[test]
 fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
-    let mut world = dispatched();
+    let mut world = dispatched(World::new(None));
     for _ in 0..30 {
         another_is(&mut world, OutcomeKind::Fetched);
         let early = lose(&mut world);
@@ -201,31 +185,12 @@ fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
         // Now the answer to the dispatch whose lease expired early arrives. It must not count, since its attempt is not
         // current.
         world.in_flight.insert(0, early);
-        world.answer(OutcomeKind::Retry, 1);
-        world.settle();
+        world.end(OutcomeKind::Retry);
         // Then the answer to the current one arrives: no request was made.
-        world.answer(OutcomeKind::Deferred, 1);
-        world.settle();
+        world.end(OutcomeKind::Deferred);
         pass(&mut world, 1000);
     }
-    world.answer(OutcomeKind::Fetched, 1);
-    world.settle();
+    world.end(OutcomeKind::Fetched);
     assert!(world.given_up.is_empty());
     assert_eq!(world.ended.len(), world.admitted as usize);
-}
-
-#[test]
-fn a_retry_or_a_block_without_a_request_costs_nothing() {
-    for kind in [OutcomeKind::Retry, OutcomeKind::Blocked] {
-        let mut world = dispatched();
-        for _ in 0..10 {
-            assert_eq!((world.in_flight[0].attempt, world.in_flight[0].blocks), (1, 0));
-            world.answer(kind, 1);
-            world.outcomes.last_mut().unwrap().requested_at_ms = None;
-            world.settle();
-            pass(&mut world, 1000);
-        }
-        world.finish();
-        assert_eq!(world.ended.len(), 1);
-    }
 }

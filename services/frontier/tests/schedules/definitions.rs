@@ -3,9 +3,8 @@
 
 use orbweaver_frontier::scope::CrawlScopes;
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, FrontierUrl, Pins, Scope, encode, topic};
+use orbweaver_messages::{CrawlDefinition, FrontierUrl, encode, topic};
 
-/// Name of the crawl.
 pub(crate) const CRAWL: &str = "test";
 
 /// Content of a definition: the depth limit (3 or more: none), and the last digit of excluded URLs (10 or more: none).
@@ -50,22 +49,12 @@ impl Control {
     /// Lets the frontier read all of `crawl.control`.
     pub(crate) fn apply(&mut self) {
         for (version, said) in self.all.iter().enumerate().skip(self.latest) {
+            let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
             let definition = CrawlDefinition {
                 name: CRAWL.to_owned(),
-                scope: Scope::Any,
-                include: vec![],
                 exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
                 max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
-                max_pages: None,
-                traps: orbweaver_messages::Traps::default(),
-                pins: Pins {
-                    partitions: 1,
-                    suffix_list: String::new(),
-                    canonical_policy: "standard/1".to_owned(),
-                    wide_domains: vec![],
-                },
-                created_at_ms: 0,
-                replaces: vec![],
+                ..serde_json::from_str(host).unwrap()
             };
             self.scopes.apply(&ConsumerRecord {
                 tp: TopicPartition::new(topic::CONTROL, 0),

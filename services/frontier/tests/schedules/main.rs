@@ -4,18 +4,18 @@
 
 mod attempts;
 mod definitions;
+mod ops;
 mod renewed;
 mod restored;
 mod world;
 
-use std::collections::BTreeSet;
-
 use definitions::CRAWL;
+use ops::{Op, op};
 use orbweaver_frontier::FrontierConfig;
 use orbweaver_messages::{Dispatch, LEASE_MS, Millis, OutcomeKind};
 use orbweaver_patterns::{BUDGET, HARD_LIMIT};
 use proptest::prelude::*;
-use world::{Op, World, op};
+use world::World;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
@@ -25,9 +25,8 @@ proptest! {
         let mut world = World::new(None);
         ops.iter().filter(|op| !matches!(op, Op::Again(_) | Op::Cut(..))).for_each(|op| world.play(op));
         world.finish();
-        prop_assert_eq!(world.waiting(), 0);
+        world.assert_complete("");
         prop_assert_eq!(world.ended.len(), world.admitted as usize);
-        prop_assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{:?}", world.incomplete);
         prop_assert!(world.ended.values().all(|times| *times == 1), "a tombstone was written twice without a second record");
     }
 
@@ -42,8 +41,7 @@ proptest! {
                 break;
             }
             fetched += u64::from(ok);
-            world.answer(if ok { OutcomeKind::Fetched } else { OutcomeKind::Gone }, 1);
-            world.settle();
+            world.end(if ok { OutcomeKind::Fetched } else { OutcomeKind::Gone });
             prop_assert!(fetched + world.in_flight.len() as u64 <= pages);
         }
         prop_assert_eq!(fetched, pages);
@@ -68,9 +66,8 @@ proptest! {
         }
         ops.iter().for_each(|op| disk.play(op));
         disk.finish();
-        prop_assert_eq!(disk.waiting(), 0);
+        disk.assert_complete("");
         prop_assert_eq!(disk.ended.len(), disk.admitted as usize);
-        prop_assert!(disk.incomplete.iter().all(BTreeSet::is_empty), "{:?}", disk.incomplete);
         for (fingerprint, depth) in &disk.found {
             prop_assert!(disk.asked.get(fingerprint).is_some_and(|asked| asked <= depth), "{fingerprint} at {depth}");
         }
@@ -81,11 +78,9 @@ proptest! {
 fn a_tombstone_of_a_former_owner_ends_on_a_restore_no_record_that_came_behind_the_one_that_it_names() {
     for compacted in [false, true] {
         let mut world = World::new(None);
-        world.admit(0);
-        world.settle();
+        world.admit_and_settle(0);
         world.crash(true);
-        world.answer(OutcomeKind::Retry, 1);
-        world.settle();
+        world.end(OutcomeKind::Retry);
         assert_eq!(world.records.len(), 2, "re-appended by the current owner");
         // The former owner had an outcome of the first record, and did not know yet that the partition had moved.
         world.bury_late(0);
@@ -117,15 +112,12 @@ fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
 #[test]
 fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
     let mut world = World::new(None);
-    world.admit(0);
-    world.settle();
+    world.admit_and_settle(0);
     world.answer(OutcomeKind::Blocked, 1);
     // The first URL is blocked for a second; meanwhile many others are admitted and end.
     for _ in 0..50 {
-        world.admit(1);
-        world.settle();
-        world.answer(OutcomeKind::Fetched, 1);
-        world.settle();
+        world.admit_and_settle(1);
+        world.end(OutcomeKind::Fetched);
     }
     let lowest = world.incomplete[0].first().copied().unwrap();
     assert!(lowest > 8, "the commit point of {} records stays at {lowest}", world.records.len());
@@ -151,8 +143,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
         .flat_map(|kind| [None, Some(true), Some(false)].map(|restart| (kind, restart)))
     {
         let mut world = World::on_disk(None);
-        world.admit(64);
-        world.settle();
+        world.admit_and_settle(64);
         // Discovered again at a lesser depth, the URL is requested again after it was fetched.
         world.admit_again(8);
         world.settle();
@@ -161,8 +152,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
         for kind in [then, OutcomeKind::Fetched] {
             world.settle();
             if let Some(trust) = restart {
-                world.frontier.write().unwrap();
-                world.crash(trust);
+                world.restart(trust);
                 world.now += LEASE_MS;
             }
             world.now += 2_000;
@@ -191,21 +181,19 @@ fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
     let crashes = [None, Some((true, true)), Some((true, false)), Some((false, true)), Some((false, false))];
     for ((name, steps), crash) in orders.into_iter().flat_map(|order| crashes.map(|crash| (order, crash))) {
         let mut world = World::on_disk(None);
-        world.admit(128);
-        world.settle();
+        world.admit_and_settle(128);
         world.admit_again(8);
         world.settle();
         let fast = fetch_ahead(&mut world);
         world.settle();
-        assert_eq!((world.in_flight[0].context.depth, world.in_flight[0].written_at_ms), (1, fast));
+        assert_eq!(world.carried(), [(1, fast)]);
         for step in steps {
             step(&mut world);
             if let Some((trust, reads)) = crash {
                 if reads {
                     world.settle();
                 }
-                world.frontier.write().unwrap();
-                world.crash(trust);
+                world.restart(trust);
             }
             world.settle();
         }
@@ -216,12 +204,9 @@ fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
         }
         world.now += 2_000;
         world.settle();
-        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.context.depth, next.written_at_ms)).collect();
-        assert_eq!(carried, [(0, fast)], "{name}, {crash:?}");
-        world.answer(OutcomeKind::Fetched, 1);
-        world.settle();
-        assert_eq!(world.waiting(), 0, "{name}, {crash:?}");
-        assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{name}, {crash:?}: {:?}", world.incomplete);
+        assert_eq!(world.carried(), [(0, fast)], "{name}, {crash:?}");
+        world.end(OutcomeKind::Fetched);
+        world.assert_complete(&format!("{name}, {crash:?}"));
     }
 }
 
@@ -230,8 +215,7 @@ fn a_url_that_is_found_nearer_while_its_outcome_is_being_applied_keeps_the_time_
     // The frontier is writing a tombstone, or the record at the lesser depth at which the URL was found before.
     for finds in [1, 2] {
         let mut world = World::new(None);
-        world.admit(64 * finds);
-        world.settle();
+        world.admit_and_settle(64 * finds);
         if finds == 2 {
             world.admit_again(8);
             world.settle();
@@ -242,12 +226,9 @@ fn a_url_that_is_found_nearer_while_its_outcome_is_being_applied_keeps_the_time_
         world.settle();
         being_written.into_iter().for_each(|decision| world.carry_out(decision));
         world.settle();
-        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.context.depth, next.written_at_ms)).collect();
-        assert_eq!(carried, [(0, fast)], "{finds}");
-        world.answer(OutcomeKind::Fetched, 1);
-        world.settle();
-        assert_eq!(world.waiting(), 0, "{finds}");
-        assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{finds}: {:?}", world.incomplete);
+        assert_eq!(world.carried(), [(0, fast)], "{finds}");
+        world.end(OutcomeKind::Fetched);
+        world.assert_complete(&format!("{finds}"));
     }
 }
 
@@ -258,8 +239,7 @@ fn order(world: &mut World, most: usize) -> Vec<u32> {
         && let Some(dispatch) = world.in_flight.first()
     {
         order.push(dispatch.context.url.rsplit('/').next().unwrap().parse().unwrap());
-        world.answer(OutcomeKind::Fetched, 1);
-        world.settle();
+        world.end(OutcomeKind::Fetched);
     }
     order
 }
@@ -272,8 +252,7 @@ fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_i
         (0..=BUDGET).for_each(|_| world.admit_trap(1 + 128));
         let trap = world.admitted;
         world.settle();
-        world.admit(1 + 192);
-        world.settle();
+        world.admit_and_settle(1 + 192);
         world.pages.limit(CRAWL, None);
         world.settle();
         let order = order(&mut world, 1000);
@@ -297,13 +276,11 @@ fn what_comes_before_the_back_is_kept_waiting_by_a_quarter_of_the_slots_at_most_
         world.pages.limit(CRAWL, None);
         world.settle();
         for _ in 0..30 {
-            world.answer(OutcomeKind::Fetched, 1);
-            world.settle();
+            world.end(OutcomeKind::Fetched);
         }
         assert_eq!(world.in_flight.len(), 20, "there is nothing but the back");
         if restarts {
-            world.frontier.write().unwrap();
-            world.crash(true);
+            world.restart(true);
         }
         (0..30).for_each(|_| world.admit(1));
         world.settle();
@@ -312,8 +289,7 @@ fn what_comes_before_the_back_is_kept_waiting_by_a_quarter_of_the_slots_at_most_
         assert!(before.len() == 15 && !before.into_iter().any(&is_trap));
         while let Some(first) = world.in_flight.iter().position(|dispatch| !is_trap(dispatch)) {
             world.in_flight.swap(0, first);
-            world.answer(OutcomeKind::Fetched, 1);
-            world.settle();
+            world.end(OutcomeKind::Fetched);
             let back = world.in_flight.iter().filter(|dispatch| is_trap(dispatch)).count();
             assert_eq!(back, 20, "demoted URLs continue when nothing else is queued and a slot is free");
         }
@@ -332,5 +308,5 @@ fn beyond_the_hard_limit_what_its_pattern_led_to_is_refused_and_counted_in_a_cra
     world.settle();
     let fetched = order(&mut world, 1000).len();
     assert_eq!((fetched, world.refused), (HARD_LIMIT as usize, HARD_LIMIT as u32), "one half was passed once only");
-    assert!(world.incomplete.iter().all(BTreeSet::is_empty) && world.waiting() == 0);
+    world.assert_complete("");
 }

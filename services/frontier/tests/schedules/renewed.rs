@@ -1,15 +1,8 @@
 //! URLs whose last record in the log is not the queued one, and restarts before that one is appended again.
 
-use std::collections::BTreeSet;
-
 use orbweaver_messages::{LEASE_MS, OutcomeKind};
 
 use crate::world::World;
-
-/// Lets the frontier handle the next record or outcome, and loses its decisions, as if the process were killed.
-fn handle_without_effect(world: &mut World) {
-    drop(world.decide().unwrap());
-}
 
 /// Loses all dispatches, and lets their leases expire.
 fn lose_all(world: &mut World) {
@@ -22,8 +15,8 @@ fn assert_asked_at(world: &mut World, depth: u16, what: &str) {
     assert_eq!(world.waiting(), 1, "{what}");
     world.finish();
     let asked: Vec<u16> = world.asked.values().copied().collect();
-    assert_eq!((world.waiting(), asked), (0, vec![depth]), "{what}");
-    assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{what}: {:?}", world.incomplete);
+    assert_eq!(asked, [depth], "{what}");
+    world.assert_complete(what);
 }
 
 #[test]
@@ -31,15 +24,13 @@ fn a_lesser_depth_that_a_record_of_a_greater_one_follows_survives_any_number_of_
     for trust in [false, true] {
         let what = format!("with its index: {trust}");
         let mut world = World::on_disk(None);
-        world.admit(64);
-        world.settle();
+        world.admit_and_settle(64);
         lose_all(&mut world);
         // Discovered again, one deeper.
         world.admit_again(16);
-        handle_without_effect(&mut world);
+        world.lose_decisions();
         for _ in 0..2 {
-            world.frontier.write().unwrap();
-            world.crash(trust);
+            world.restart(trust);
             assert_eq!(world.incomplete[0].first(), Some(&0), "{what}: the commit point passed the lesser depth");
         }
         world.settle();
@@ -57,16 +48,14 @@ fn a_url_that_was_found_nearer_before_its_tombstone_survives_a_restart_behind_th
     for trust in [false, true] {
         let what = format!("with its index: {trust}");
         let mut world = World::on_disk(None);
-        world.admit(128);
-        world.settle();
+        world.admit_and_settle(128);
         world.answer(OutcomeKind::Fetched, 1);
         let ended = world.decide().unwrap();
         world.admit_again(8);
         world.settle();
         ended.into_iter().for_each(|decision| world.carry_out(decision));
-        handle_without_effect(&mut world);
-        world.frontier.write().unwrap();
-        world.crash(trust);
+        world.lose_decisions();
+        world.restart(trust);
         world.settle();
         assert_eq!(world.records.len(), 4, "{what}: appended again");
         // The tombstone came after both earlier records of the URL.
@@ -79,15 +68,13 @@ fn a_url_that_was_found_nearer_before_its_tombstone_survives_a_restart_behind_th
 #[test]
 fn a_record_of_a_greater_depth_does_not_pass_for_the_retry_that_is_being_written() {
     let mut world = World::on_disk(None);
-    world.admit(64);
-    world.settle();
+    world.admit_and_settle(64);
     world.answer(OutcomeKind::Retry, 1);
-    handle_without_effect(&mut world);
+    world.lose_decisions();
     // Discovered again, one deeper, before the retry is in the log, which it will never be.
     world.admit_again(16);
-    handle_without_effect(&mut world);
-    world.frontier.write().unwrap();
-    world.crash(true);
+    world.lose_decisions();
+    world.restart(true);
     world.settle();
     world.compacted = 2;
     world.crash(false);

@@ -1,7 +1,5 @@
 //! Outcomes that a restarted frontier finds in the log, with or without the records that they led to.
 
-use std::collections::BTreeSet;
-
 use orbweaver_frontier::decision::Decision;
 use orbweaver_messages::{LEASE_MS, OutcomeKind};
 
@@ -10,15 +8,15 @@ use crate::{fetch_ahead, world::World};
 type Step = fn(&mut World);
 
 /// Fate of an outcome before the restart.
-const STEPS: [(&str, Step); 3] =
-    [("complete", complete), ("delivered again", apply_only), ("delivered again without its record", lose_effect)];
+const STEPS: [(&str, Step); 3] = [
+    ("complete", complete),
+    ("delivered again", apply_only),
+    ("delivered again without its record", World::lose_decisions),
+];
 
 /// Lets the frontier handle the next outcome, then the record that it led to. Nothing is dispatched.
 fn complete(world: &mut World) {
-    for _ in 0..2 {
-        let decisions = world.decide().unwrap();
-        decisions.into_iter().for_each(|decision| world.carry_out(decision));
-    }
+    assert!(world.step() && world.step());
 }
 
 /// Lets the frontier handle the next outcome and append its record, as if the process were killed before it completed
@@ -31,27 +29,21 @@ fn apply_only(world: &mut World) {
     }
 }
 
-/// Lets the frontier handle the next outcome, and loses its decisions, as if the process were killed.
-fn lose_effect(world: &mut World) {
-    drop(world.decide().unwrap());
-}
-
 /// Returns every step, each to be followed by a restart without (`false`) and with (`true`) the index.
 fn restarts() -> impl Iterator<Item = (&'static str, Step, bool)> {
     STEPS.into_iter().flat_map(|(name, step)| [false, true].map(|trust| (name, step, trust)))
 }
 
 pub(crate) fn restart(world: &mut World, trust: bool) {
-    world.frontier.write().unwrap();
-    world.crash(trust);
+    world.restart(trust);
     world.settle();
 }
 
 /// Asserts that the only URL ends, and that everything completes.
 fn assert_ends(world: &mut World, what: &str) {
     world.finish();
-    assert_eq!((world.waiting(), world.ended.len()), (0, 1), "{what}");
-    assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{what}: {:?}", world.incomplete);
+    assert_eq!(world.ended.len(), 1, "{what}");
+    world.assert_complete(what);
 }
 
 #[test]
@@ -63,8 +55,7 @@ fn a_retry_or_a_block_without_a_request_leads_to_the_next_dispatch_at_its_time_a
     for ((kind, after_ms), (name, step, trust)) in cases.flat_map(|case| restarts().map(move |then| (case, then))) {
         let what = format!("{kind:?} for {after_ms} ms, {name}, with its index: {trust}");
         let mut world = World::on_disk(None);
-        world.admit(0);
-        world.settle();
+        world.admit_and_settle(0);
         let at_ms = world.now + after_ms;
         world.answer(kind, 1);
         let outcome = world.outcomes.last_mut().unwrap();
@@ -89,10 +80,8 @@ fn a_url_that_was_found_nearer_during_its_fetch_is_dispatched_without_delay_afte
     for (name, step, trust) in restarts() {
         let what = format!("{name}, with its index: {trust}");
         let mut world = World::on_disk(None);
-        world.admit(64);
-        world.settle();
-        world.answer(OutcomeKind::Retry, 1);
-        world.settle();
+        world.admit_and_settle(64);
+        world.end(OutcomeKind::Retry);
         world.now += 1000;
         world.settle();
         assert_eq!((world.in_flight[0].context.depth, world.in_flight[0].attempt), (1, 2), "{what}");
@@ -116,13 +105,12 @@ fn a_copy_that_was_admitted_before_the_tombstone_of_its_url_ends_without_another
     for (steps, trust) in (0..3).flat_map(|steps| [false, true].map(|trust| (steps, trust))) {
         let what = format!("{steps} records after the copy, with its index: {trust}");
         let mut world = World::on_disk(None);
-        world.admit(0);
-        world.settle();
+        world.admit_and_settle(0);
         world.answer(OutcomeKind::Fetched, 1);
         world.cut(0, steps);
         restart(&mut world, trust);
         assert_eq!((world.frontier.load().1, world.scheduled.len()), (0, 1), "{what}: leased, dispatched");
-        assert_eq!((world.waiting(), world.ended.len()), (0, 1), "{what}");
-        assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{what}: {:?}", world.incomplete);
+        assert_eq!(world.ended.len(), 1, "{what}");
+        world.assert_complete(&what);
     }
 }

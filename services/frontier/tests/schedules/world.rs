@@ -1,6 +1,6 @@
-//! The logs and the environment of one frontier, and the events that may occur.
+//! The logs and the environment of one frontier.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use orbweaver_frontier::{
     FrontierConfig,
@@ -11,74 +11,16 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{
-    DiscoveryKind, Dispatch, DispatchId, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, UrlContext, topic,
+    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, UrlContext, topic,
 };
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
 use orbweaver_url::Fingerprint;
-use proptest::prelude::*;
+use tempfile::TempDir;
 
 use crate::definitions::{CRAWL, Control};
 
 const EPOCH: u32 = 1;
-
-#[derive(Debug, Clone)]
-pub(crate) enum Op {
-    /// A new URL of one of four sites is admitted.
-    Admit(u8),
-    /// A URL that was admitted before is admitted again.
-    Again(u8),
-    /// Forty pages of a trap, on one of four sites, lead to one URL of the trap each.
-    Flood(u8),
-    /// The oldest dispatch ends with this outcome.
-    Answer(OutcomeKind),
-    /// The oldest dispatch is lost.
-    Lose,
-    /// The oldest dispatch ends with this outcome, which arrives twice.
-    Repeat(OutcomeKind),
-    /// The crawl is redefined; the frontier reads half of the definitions only together with the next one.
-    Define(u8),
-    /// Time passes.
-    Pass(u16),
-    /// The frontier writes the changes that its index keeps in memory.
-    Write,
-    /// The process is killed and restarts: from the checkpoint of its index if that is on disk, otherwise from the
-    /// commit points.
-    Crash,
-    /// The process is killed and restarts, and its index was lost or is not trusted.
-    CrashWithoutIndex,
-    /// The oldest dispatch ends with this outcome, and a URL is admitted again before the frontier carries out its
-    /// decisions. The process is killed after a few more records, and restarts.
-    Cut(OutcomeKind, u8),
-    /// A former owner resumes: its tombstone is appended now, for a record that a later one of the same URL has
-    /// replaced.
-    Stale(u8),
-}
-
-pub(crate) fn op() -> impl Strategy<Value = Op> {
-    let kind = prop_oneof![
-        4 => Just(OutcomeKind::Fetched),
-        1 => Just(OutcomeKind::Gone),
-        2 => Just(OutcomeKind::Retry),
-        1 => Just(OutcomeKind::Blocked),
-        2 => Just(OutcomeKind::Deferred),
-    ];
-    prop_oneof![
-        4 => any::<u8>().prop_map(Op::Admit),
-        1 => any::<u8>().prop_map(Op::Again),
-        2 => any::<u8>().prop_map(Op::Flood),
-        6 => kind.clone().prop_map(Op::Answer),
-        1 => Just(Op::Lose),
-        1 => kind.clone().prop_map(Op::Repeat),
-        1 => (kind, any::<u8>()).prop_map(|(kind, back)| Op::Cut(kind, back)),
-        1 => any::<u8>().prop_map(Op::Define),
-        3 => any::<u16>().prop_map(Op::Pass),
-        1 => Just(Op::Write),
-        1 => Just(Op::Crash),
-        1 => Just(Op::CrashWithoutIndex),
-        1 => any::<u8>().prop_map(Op::Stale),
-    ]
-}
 
 /// The logs and the environment of one frontier.
 pub(crate) struct World {
@@ -109,7 +51,7 @@ pub(crate) struct World {
     pub(crate) claims: u64,
     pub(crate) control: Control,
     /// Index on disk, if there is one.
-    pub(crate) disk: Option<(FrontierIndex, tempfile::TempDir)>,
+    disk: Option<(FrontierIndex, TempDir)>,
     pub(crate) decided: Vec<Decision>,
 }
 
@@ -117,8 +59,7 @@ pub(crate) fn config() -> FrontierConfig {
     FrontierConfig { default_interval_ms: 0, reappend_above: 8, ..FrontierConfig::default() }
 }
 
-/// Returns the index of partition 0.
-pub(crate) fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dyn Index> {
+fn index(disk: Option<&(FrontierIndex, TempDir)>) -> Box<dyn Index> {
     match disk {
         Some((index, _)) => Box::new(index.partition(0).unwrap()),
         None => Box::<MemoryIndex>::default(),
@@ -146,11 +87,7 @@ impl World {
         Self::with_index(max_pages, config, Some((index, directory)))
     }
 
-    pub(crate) fn with_index(
-        max_pages: Option<u64>,
-        config: FrontierConfig,
-        disk: Option<(FrontierIndex, tempfile::TempDir)>,
-    ) -> Self {
+    fn with_index(max_pages: Option<u64>, config: FrontierConfig, disk: Option<(FrontierIndex, TempDir)>) -> Self {
         let mut world = Self {
             now: 1_000_000,
             frontier: PartitionFrontier::new(0, config.clone(), index(disk.as_ref())),
@@ -188,9 +125,19 @@ impl World {
 
     /// Reads the appended records, decides, and carries out the decisions, until nothing is left.
     pub(crate) fn settle(&mut self) {
-        while let Some(decisions) = self.decide() {
-            decisions.into_iter().for_each(|decision| self.carry_out(decision));
-        }
+        while self.step() {}
+    }
+
+    /// Decides on one record, or dispatches, and carries out the decisions. Returns `false` if nothing is left.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(decisions) = self.decide() else { return false };
+        decisions.into_iter().for_each(|decision| self.carry_out(decision));
+        true
+    }
+
+    /// Lets the frontier handle the next record or outcome, and loses its decisions, as if the process were killed.
+    pub(crate) fn lose_decisions(&mut self) {
+        drop(self.decide().unwrap());
     }
 
     /// Reads one appended record, or dispatches if there is none. Returns the decisions, or `None` if nothing is left.
@@ -244,11 +191,8 @@ impl World {
                 // An instance that has not read the definition under which a URL was admitted refuses nothing.
                 let is_newer =
                     found.any(|found| found.definition >= latest + u64::from(found.context.fingerprint != of));
-                assert!(
-                    is_newer || said.is_inside(&dispatch.context.url, dispatch.context.depth),
-                    "{} is outside",
-                    dispatch.context.url
-                );
+                let UrlContext { url, depth, .. } = &dispatch.context;
+                assert!(is_newer || said.is_inside(url, *depth), "{url} is outside");
                 self.scheduled.push(Dispatch::clone(&dispatch));
                 self.in_flight.push(*dispatch);
             }
@@ -266,10 +210,7 @@ impl World {
                 let outside = !self.control.latest().0.is_inside(&outcome.context.url, outcome.context.depth);
                 assert!(outside || outcome.reason.as_deref() == Some("trap"), "{} is inside", outcome.context.url);
                 self.refused += u32::from(outcome.reason.as_deref() == Some("trap"));
-                self.outcomes.push(Outcome::clone(&outcome));
-                let UrlContext { fingerprint, depth, .. } = outcome.context;
-                self.ask(fingerprint, depth);
-                self.carry_out(Decision::End { fingerprint, depth, ends, completes });
+                self.end_unasked(*outcome, ends, completes);
             }
             Decision::Abandon { outcome, waiting, origin, .. } => {
                 assert_eq!(
@@ -278,12 +219,17 @@ impl World {
                 );
                 assert_eq!(waiting.lost, 0, "a replayed URL begins with no lost dispatches");
                 self.given_up.push(waiting.context.url);
-                let UrlContext { fingerprint, depth, .. } = outcome.context;
-                self.ask(fingerprint, depth);
-                self.outcomes.push(*outcome);
-                self.carry_out(Decision::End { fingerprint, depth, ends: origin.offset, completes: vec![origin] });
+                self.end_unasked(*outcome, origin.offset, vec![origin]);
             }
         }
+    }
+
+    /// Carries out the end of a URL by the frontier itself.
+    fn end_unasked(&mut self, outcome: Outcome, ends: u64, completes: Vec<Origin>) {
+        let UrlContext { fingerprint, depth, .. } = outcome.context;
+        self.ask(fingerprint, depth);
+        self.outcomes.push(outcome);
+        self.carry_out(Decision::End { fingerprint, depth, ends, completes });
     }
 
     /// Discovers a URL again, at the same depth, or at one less or more.
@@ -360,6 +306,17 @@ impl World {
         FrontierUrl::admitted(context, self.now)
     }
 
+    pub(crate) fn admit_and_settle(&mut self, site: u8) {
+        self.admit(site);
+        self.settle();
+    }
+
+    /// Ends the oldest dispatch with this outcome, which the frontier then handles.
+    pub(crate) fn end(&mut self, kind: OutcomeKind) {
+        self.answer(kind, 1);
+        self.settle();
+    }
+
     pub(crate) fn answer(&mut self, kind: OutcomeKind, times: usize) {
         if self.in_flight.is_empty() {
             return;
@@ -427,43 +384,25 @@ impl World {
         self.incomplete = [self.frontier.incomplete().collect(), BTreeSet::new()];
     }
 
+    /// Restarts the process, from its index or without it, when it has written what that index keeps in memory.
+    pub(crate) fn restart(&mut self, trust: bool) {
+        self.frontier.write().unwrap();
+        self.crash(trust);
+    }
+
     pub(crate) fn waiting(&self) -> usize {
         self.frontier.load().0
     }
-}
 
-impl World {
-    pub(crate) fn play(&mut self, op: &Op) {
-        match *op {
-            Op::Admit(site) => self.admit(site),
-            Op::Again(back) => self.admit_again(back),
-            Op::Flood(site) => (0..40).for_each(|_| self.admit_trap(site)),
-            Op::Answer(kind) => self.answer(kind, 1),
-            Op::Repeat(kind) => self.answer(kind, 2),
-            Op::Lose if self.in_flight.is_empty() => {}
-            Op::Lose => drop(self.in_flight.remove(0)),
-            Op::Define(what) => self.control.define(what),
-            Op::Pass(by) => self.now += Millis::from(by),
-            Op::Write => self.frontier.write().unwrap(),
-            Op::Crash => self.crash(true),
-            Op::CrashWithoutIndex => self.crash(false),
-            Op::Cut(kind, back) => {
-                self.answer(kind, 1);
-                self.cut(back, usize::from(back % 5));
-                self.crash(back >= 128);
-            }
-            Op::Stale(back) => {
-                self.bury_late(back);
-                // The tombstone is not read before the next owner restores it.
-                self.crash(back >= 128);
-            }
-        }
-        self.settle();
-        // A URL whose outcome was received is not leased, after a restart either.
-        let answered: HashSet<DispatchId> = self.outcomes.iter().map(|outcome| outcome.id).collect();
-        let without = self.scheduled.iter().filter(|dispatch| !answered.contains(&dispatch.id));
-        let without: HashSet<Fingerprint> = without.map(|dispatch| dispatch.context.fingerprint).collect();
-        assert!(self.frontier.load().1 <= without.len(), "a URL is leased although its dispatch has an outcome");
+    /// Asserts that no URL is queued, and that no offset is incomplete.
+    pub(crate) fn assert_complete(&self, what: &str) {
+        assert_eq!(self.waiting(), 0, "{what}");
+        assert!(self.incomplete.iter().all(BTreeSet::is_empty), "{what}: {:?}", self.incomplete);
+    }
+
+    /// Returns the depth and the time of the previous write of each dispatch in flight.
+    pub(crate) fn carried(&self) -> Vec<(u16, Millis)> {
+        self.in_flight.iter().map(|next| (next.context.depth, next.written_at_ms)).collect()
     }
 
     /// Lets the frontier decide on the next outcome, admits a URL again before the decisions are carried out, and lets
@@ -473,8 +412,7 @@ impl World {
         self.admit_again(back);
         decisions.into_iter().for_each(|decision| self.carry_out(decision));
         for _ in 0..steps {
-            let decisions = self.decide().unwrap_or_default();
-            decisions.into_iter().for_each(|decision| self.carry_out(decision));
+            self.step();
         }
     }
 
@@ -487,8 +425,7 @@ impl World {
             if self.in_flight.is_empty() {
                 self.now += 10_000;
             }
-            self.answer(OutcomeKind::Fetched, 1);
-            self.settle();
+            self.end(OutcomeKind::Fetched);
         }
     }
 }

@@ -1,0 +1,102 @@
+//! The events that may occur in a schedule.
+
+use std::collections::HashSet;
+
+use orbweaver_messages::{DispatchId, Millis, OutcomeKind};
+use orbweaver_url::Fingerprint;
+use proptest::prelude::*;
+
+use crate::world::World;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    /// A new URL of one of four sites is admitted.
+    Admit(u8),
+    /// A URL that was admitted before is admitted again.
+    Again(u8),
+    /// Forty pages of a trap, on one of four sites, lead to one URL of the trap each.
+    Flood(u8),
+    /// The oldest dispatch ends with this outcome.
+    Answer(OutcomeKind),
+    /// The oldest dispatch is lost.
+    Lose,
+    /// The oldest dispatch ends with this outcome, which arrives twice.
+    Repeat(OutcomeKind),
+    /// The crawl is redefined; the frontier reads half of the definitions only together with the next one.
+    Define(u8),
+    /// Time passes.
+    Pass(u16),
+    /// The frontier writes the changes that its index keeps in memory.
+    Write,
+    /// The process is killed and restarts: from the checkpoint of its index if that is on disk, otherwise from the
+    /// commit points.
+    Crash,
+    /// The process is killed and restarts, and its index was lost or is not trusted.
+    CrashWithoutIndex,
+    /// The oldest dispatch ends with this outcome, and a URL is admitted again before the frontier carries out its
+    /// decisions. The process is killed after a few more records, and restarts.
+    Cut(OutcomeKind, u8),
+    /// A former owner resumes: its tombstone is appended now, for a record that a later one of the same URL has
+    /// replaced.
+    Stale(u8),
+}
+
+pub(crate) fn op() -> impl Strategy<Value = Op> {
+    let kind = prop_oneof![
+        4 => Just(OutcomeKind::Fetched),
+        1 => Just(OutcomeKind::Gone),
+        2 => Just(OutcomeKind::Retry),
+        1 => Just(OutcomeKind::Blocked),
+        2 => Just(OutcomeKind::Deferred),
+    ];
+    prop_oneof![
+        4 => any::<u8>().prop_map(Op::Admit),
+        1 => any::<u8>().prop_map(Op::Again),
+        2 => any::<u8>().prop_map(Op::Flood),
+        6 => kind.clone().prop_map(Op::Answer),
+        1 => Just(Op::Lose),
+        1 => kind.clone().prop_map(Op::Repeat),
+        1 => (kind, any::<u8>()).prop_map(|(kind, back)| Op::Cut(kind, back)),
+        1 => any::<u8>().prop_map(Op::Define),
+        3 => any::<u16>().prop_map(Op::Pass),
+        1 => Just(Op::Write),
+        1 => Just(Op::Crash),
+        1 => Just(Op::CrashWithoutIndex),
+        1 => any::<u8>().prop_map(Op::Stale),
+    ]
+}
+
+impl World {
+    pub(crate) fn play(&mut self, op: &Op) {
+        match *op {
+            Op::Admit(site) => self.admit(site),
+            Op::Again(back) => self.admit_again(back),
+            Op::Flood(site) => (0..40).for_each(|_| self.admit_trap(site)),
+            Op::Answer(kind) => self.answer(kind, 1),
+            Op::Repeat(kind) => self.answer(kind, 2),
+            Op::Lose if self.in_flight.is_empty() => {}
+            Op::Lose => drop(self.in_flight.remove(0)),
+            Op::Define(what) => self.control.define(what),
+            Op::Pass(by) => self.now += Millis::from(by),
+            Op::Write => self.frontier.write().unwrap(),
+            Op::Crash => self.crash(true),
+            Op::CrashWithoutIndex => self.crash(false),
+            Op::Cut(kind, back) => {
+                self.answer(kind, 1);
+                self.cut(back, usize::from(back % 5));
+                self.crash(back >= 128);
+            }
+            Op::Stale(back) => {
+                self.bury_late(back);
+                // The tombstone is not read before the next owner restores it.
+                self.crash(back >= 128);
+            }
+        }
+        self.settle();
+        // A URL whose outcome was received is not leased, after a restart either.
+        let answered: HashSet<DispatchId> = self.outcomes.iter().map(|outcome| outcome.id).collect();
+        let without = self.scheduled.iter().filter(|dispatch| !answered.contains(&dispatch.id));
+        let without: HashSet<Fingerprint> = without.map(|dispatch| dispatch.context.fingerprint).collect();
+        assert!(self.frontier.load().1 <= without.len(), "a URL is leased although its dispatch has an outcome");
+    }
+}
