@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use orbweaver_messages::{Scope, Traps};
 use orbweaver_scope::Revision;
 use orbweaver_url::Policy;
@@ -34,16 +37,20 @@ pub enum Command {
     Status(crate::cluster::args::StatusArgs),
     /// Show the scope and limits of a crawl of a cluster, or change them while it runs.
     #[cfg(feature = "cluster")]
-    Scope(crate::cluster::args::ScopeArgs),
+    #[command(subcommand)]
+    Scope(crate::cluster::args::ScopeVerb),
     /// Create, check and list the topics of a cluster.
     #[cfg(feature = "cluster")]
-    Topics(crate::cluster::args::TopicsArgs),
+    #[command(subcommand)]
+    Topics(crate::cluster::args::TopicsVerb),
     /// List, declare and remove the consumer groups for which documents are retained.
     #[cfg(feature = "cluster")]
-    Consumers(crate::cluster::args::ConsumersArgs),
+    #[command(subcommand)]
+    Consumers(crate::cluster::args::ConsumersVerb),
     /// Show records that could not be processed, and replay them.
     #[cfg(feature = "cluster")]
-    DeadLetters(crate::cluster::args::DeadLettersArgs),
+    #[command(subcommand)]
+    DeadLetters(crate::cluster::args::DeadLettersVerb),
     /// Show the canonical form, site, slot and fingerprint of URLs, one JSON line per URL.
     Url(UrlArgs),
     /// Show the document that a crawl would extract from an HTML file, as one JSON line.
@@ -54,8 +61,8 @@ pub enum Command {
     #[command(hide = true)]
     Replay(crate::replay::args::ReplayArgs),
     /// Run benchmarks.
-    #[command(hide = true)]
-    Bench(BenchArgs),
+    #[command(subcommand, hide = true)]
+    Bench(BenchCommand),
 }
 
 /// Arguments of `orbweaver crawl`.
@@ -173,8 +180,8 @@ pub struct CrawlArgs {
 #[derive(Debug, Args)]
 pub struct Extent {
     /// Scope of the crawl, relative to its seeds; it may be widened later [default: host].
-    #[arg(long, value_enum)]
-    pub scope: Option<ScopeName>,
+    #[arg(long, value_parser = one_of(&SCOPES, Scope::name))]
+    pub scope: Option<Scope>,
     /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated). For an
     /// existing crawl, replaces all earlier patterns; an empty pattern means none.
     #[arg(long, value_name = "REGEX")]
@@ -184,8 +191,8 @@ pub struct Extent {
     pub exclude: Vec<String>,
     /// Treatment of traps, which are endless URLs without new content, such as calendars: nothing (off), fetch them
     /// after all other URLs of their site (learn), or also refuse them past a limit (strict) [default: learn].
-    #[arg(long, value_enum)]
-    pub traps: Option<TrapsName>,
+    #[arg(long, value_parser = one_of(&TRAPS, Traps::name))]
+    pub traps: Option<Traps>,
     /// Maximum link depth from a seed.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub max_depth: Option<Limit<u16>>,
@@ -200,60 +207,39 @@ impl Extent {
     #[must_use]
     pub fn revision(&self) -> Revision {
         Revision {
-            scope: self.scope.map(Into::into),
+            scope: self.scope,
             include: patterns(&self.include),
             exclude: patterns(&self.exclude),
             max_depth: self.max_depth.map(|limit| limit.0),
             max_pages: self.max_pages.map(|limit| limit.0),
-            traps: self.traps.map(Into::into),
+            traps: self.traps,
         }
     }
 }
 
-/// Scope, as named on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScopeName {
-    /// The host and port of a seed, below its directory.
-    Path,
-    /// The host and port of a seed.
-    Host,
-    /// The registrable domain of a seed.
-    Site,
-    /// Any URL.
-    Any,
-}
+const SCOPES: [(Scope, &str); 4] = [
+    (Scope::Path, "The host and port of a seed, below its directory"),
+    (Scope::Host, "The host and port of a seed"),
+    (Scope::Site, "The registrable domain of a seed"),
+    (Scope::Any, "Any URL"),
+];
 
-impl From<ScopeName> for Scope {
-    fn from(name: ScopeName) -> Self {
-        match name {
-            ScopeName::Path => Self::Path,
-            ScopeName::Host => Self::Host,
-            ScopeName::Site => Self::Site,
-            ScopeName::Any => Self::Any,
-        }
-    }
-}
+const TRAPS: [(Traps, &str); 3] = [
+    (Traps::Off, "Do not look for traps"),
+    (Traps::Learn, "Queue URLs of traps behind all other URLs of their site"),
+    (Traps::Strict, "As `learn`, and refuse URLs of traps past a limit"),
+];
 
-/// Treatment of traps, as named on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TrapsName {
-    /// Do not look for traps.
-    Off,
-    /// Queue URLs of traps behind all other URLs of their site.
-    Learn,
-    /// As `learn`, and refuse URLs of traps past a limit.
-    Strict,
-}
-
-impl From<TrapsName> for Traps {
-    fn from(name: TrapsName) -> Self {
-        match name {
-            TrapsName::Off => Self::Off,
-            TrapsName::Learn => Self::Learn,
-            TrapsName::Strict => Self::Strict,
-        }
-    }
+/// Returns the parser of an option with these values, each with its description.
+fn one_of<T>(values: &'static [(T, &'static str)], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let possible = values.iter().map(|(value, help)| PossibleValue::new(name(*value)).help(*help));
+    PossibleValuesParser::new(possible).try_map(move |given| {
+        let value = values.iter().find(|(value, _)| name(*value) == given);
+        value.map(|(value, _)| *value).ok_or("not one of the possible values")
+    })
 }
 
 /// A limit: a number, or `none`.
@@ -394,46 +380,23 @@ pub struct RobotsArgs {
     pub urls: Vec<String>,
 }
 
-/// Arguments of `orbweaver bench`.
-#[derive(Debug, Args)]
-pub struct BenchArgs {
-    /// Selected benchmark.
-    #[command(subcommand)]
-    pub what: BenchCommand,
-}
-
-/// Benchmarks.
+/// Run benchmarks.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// Crawl a generated web on one host, without a rate limit, everything durable; alternate with wget2 if it is
     /// installed.
     Crawl(BenchCrawlArgs),
-    /// Serve a generated web until stdin closes (started by `bench crawl` as a separate process).
-    #[command(hide = true)]
-    Serve(BenchCrawlArgs),
 }
 
 /// Arguments of `orbweaver bench crawl`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Args)]
 pub struct BenchCrawlArgs {
     /// Pages of the generated web.
     #[arg(long, default_value_t = 10_000)]
     pub pages: u64,
-    /// Links per page.
-    #[arg(long, default_value_t = 30)]
-    pub links: u32,
-    /// Bytes per page.
-    #[arg(long, default_value_t = 16_384)]
-    pub bytes: u32,
-    /// Seed of the generated web.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
     /// Runs per crawler.
     #[arg(long, default_value_t = 3)]
     pub runs: u32,
-    /// Maximum requests in flight.
-    #[arg(long, default_value_t = 64)]
-    pub concurrency: u16,
     /// Make pages that differ only in numbers, like those of a trap.
     #[arg(long)]
     pub alike: bool,
@@ -443,4 +406,13 @@ pub struct BenchCrawlArgs {
     /// Run only Orbweaver, without wget2.
     #[arg(long)]
     pub alone: bool,
+}
+
+/// Parses the arguments of an `orbweaver crawl`.
+#[cfg(test)]
+pub(crate) fn crawl_args(arguments: &[&str]) -> Box<CrawlArgs> {
+    match Cli::parse_from(["orbweaver", "crawl"].iter().chain(arguments)).command {
+        Command::Crawl(args) => args,
+        _ => unreachable!("it is `crawl`"),
+    }
 }

@@ -23,16 +23,11 @@ pub fn to_file(dir: &Path) -> Result<(), Failure> {
 /// Logs to stderr, by default `warn` and above.
 pub fn to_stderr() -> Result<(), Failure> {
     let filter = filter("warn")?;
-    let ansi = colors(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()));
+    // <https://no-color.org>
+    let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // Already set if a command connects twice.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(io::stderr).try_init();
     Ok(())
-}
-
-/// Returns whether to use colors: only on a terminal, and not if `NO_COLOR` is set and not empty
-/// (<https://no-color.org>).
-fn colors(terminal: bool, no_color: bool) -> bool {
-    terminal && !no_color
 }
 
 fn filter(default: &str) -> Result<EnvFilter, Failure> {
@@ -40,18 +35,4 @@ fn filter(default: &str) -> Result<EnvFilter, Failure> {
     EnvFilter::try_new(&wanted).map_err(|error| {
         Failure::Usage(format!("ORBWEAVER_LOG is `{wanted}`: {error}; give a level or a filter, such as `{default}`"))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::colors;
-
-    #[test]
-    fn a_log_is_coloured_only_on_a_terminal_that_does_not_refuse_colours() {
-        for (terminal, no_color, expected) in
-            [(true, false, true), (true, true, false), (false, false, false), (false, true, false)]
-        {
-            assert_eq!(colors(terminal, no_color), expected, "terminal: {terminal}, NO_COLOR: {no_color}");
-        }
-    }
 }

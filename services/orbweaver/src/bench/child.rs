@@ -2,9 +2,11 @@
 
 use std::{
     io,
-    process::{Command, ExitStatus},
+    process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
+
+use crate::crawl::usage::peak_rss_bytes_of;
 
 /// Interval at which the memory of a running process is sampled.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
@@ -22,17 +24,17 @@ pub(super) struct Used {
     pub(super) peak_rss_bytes: u64,
 }
 
-/// Runs a process to its end.
+/// Runs a process to its end, without its output.
 pub(super) fn run_measured(command: &mut Command) -> io::Result<(Used, ExitStatus)> {
     let before = children_cpu();
     let start = Instant::now();
-    let mut child = command.spawn()?;
-    let mut peak_rss_bytes = 0;
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let (process, mut peak_rss_bytes) = (child.id().to_string(), 0);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        peak_rss_bytes = peak_rss_bytes.max(peak_rss(child.id()));
+        peak_rss_bytes = peak_rss_bytes.max(peak_rss_bytes_of(&process));
         std::thread::park_timeout(CHECK_INTERVAL);
     };
     let used = Used { wall: start.elapsed(), cpu: children_cpu().saturating_sub(before), peak_rss_bytes };
@@ -46,10 +48,4 @@ fn children_cpu() -> Duration {
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
     Duration::from_millis((ticks(13) + ticks(14)) * 1000 / TICKS)
-}
-
-fn peak_rss(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or_default() * 1024
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMIT, RECORD_LIMITS, kafka::GroupProtocol};
+use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_url::Policy;
 
 use crate::cli::Extent;
@@ -36,17 +36,6 @@ pub struct Kafka {
     // Parsed later: an error of clap repeats the text, which may be a secret.
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     pub property: Vec<String>,
-}
-
-impl Default for Kafka {
-    fn default() -> Self {
-        Self {
-            prefix: "crawl".to_owned(),
-            group_protocol: GroupProtocol::Consumer,
-            record_limit: RECORD_LIMIT,
-            property: vec![],
-        }
-    }
 }
 
 fn record_limit(text: &str) -> Result<usize, String> {
@@ -105,15 +94,7 @@ pub struct StatusArgs {
     pub cluster: Cluster,
 }
 
-/// Arguments of `orbweaver scope`.
-#[derive(Debug, Args)]
-pub struct ScopeArgs {
-    /// Selected subcommand.
-    #[command(subcommand)]
-    pub verb: ScopeVerb,
-}
-
-/// Subcommands of `orbweaver scope`.
+/// Show the scope and limits of a crawl of a cluster, or change them while it runs.
 #[derive(Debug, Subcommand)]
 pub enum ScopeVerb {
     /// Show the definition that applies to a crawl, and its version.
@@ -158,15 +139,7 @@ pub struct ScopeSet {
     pub cluster: Cluster,
 }
 
-/// Arguments of `orbweaver topics`.
-#[derive(Debug, Args)]
-pub struct TopicsArgs {
-    /// Selected subcommand.
-    #[command(subcommand)]
-    pub verb: TopicsVerb,
-}
-
-/// Subcommands of `orbweaver topics`.
+/// Create, check and list the topics of a cluster.
 #[derive(Debug, Subcommand)]
 pub enum TopicsVerb {
     /// Create the topics that are missing, and the crawl `default`; existing ones are not changed.
@@ -198,15 +171,7 @@ fn partitions(text: &str) -> Result<u32, String> {
     partitions.ok_or_else(|| format!("expected a power of two up to {MAX_PARTITIONS}: 1, 2, 4, 8, 16, …"))
 }
 
-/// Arguments of `orbweaver consumers`.
-#[derive(Debug, Args)]
-pub struct ConsumersArgs {
-    /// Selected subcommand.
-    #[command(subcommand)]
-    pub verb: ConsumersVerb,
-}
-
-/// Subcommands of `orbweaver consumers`.
+/// List, declare and remove the consumer groups for which documents are retained.
 #[derive(Debug, Subcommand)]
 pub enum ConsumersVerb {
     /// Show the declared groups, and the number of records retained for each.
@@ -249,15 +214,7 @@ pub enum From {
     End,
 }
 
-/// Arguments of `orbweaver dead-letters`.
-#[derive(Debug, Args)]
-pub struct DeadLettersArgs {
-    /// Selected subcommand.
-    #[command(subcommand)]
-    pub verb: DeadLettersVerb,
-}
-
-/// Subcommands of `orbweaver dead-letters`.
+/// Show records that could not be processed, and replay them.
 #[derive(Debug, Subcommand)]
 pub enum DeadLettersVerb {
     /// Show records that could not be processed, with the reason, oldest first, one JSON line per record.

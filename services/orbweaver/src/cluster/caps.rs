@@ -1,6 +1,5 @@
 //! Page caps of crawls and their page counts, read from `crawl.control` with the frontier's code.
 
-use futures::future::try_join_all;
 use orbweaver_frontier::{CrawlScopes, page_count, pages::PageCaps, scope::ControlChange};
 use orbweaver_log::{Log, Offset, TopicPartition};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
@@ -57,7 +56,7 @@ impl Caps {
     pub async fn update(&mut self, log: &dyn Log) -> Result<(), Failure> {
         let partitions = log.partitions(CONTROL).map_err(failed)?;
         let tps: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(CONTROL, partition)).collect();
-        let bounds = try_join_all(tps.iter().map(|tp| log.bounds(*tp))).await.map_err(failed)?;
+        let bounds = log.all_bounds(&tps).await.map_err(failed)?;
         self.read.resize(tps.len(), 0);
         for ((tp, bounds), read) in tps.into_iter().zip(bounds).zip(&mut self.read) {
             let from = bounds.start.max(*read);

@@ -7,8 +7,11 @@ use orbweaver_process::configuration::SettingError;
 use orbweaver_settings::Section as _;
 use orbweaver_store::CqlConfig;
 
-use super::args::Kafka;
-use crate::{exit::Failure, logging};
+use super::args::{Cluster, Kafka};
+use crate::{
+    exit::{Failure, failed},
+    logging,
+};
 
 /// Time for which a command waits for unavailable brokers at its start.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(15);
@@ -64,7 +67,14 @@ fn usage(faults: &[SettingError]) -> Failure {
 /// Fails if the brokers cannot be reached, a setting is invalid, or a topic is missing.
 pub async fn connect(brokers: &str, kafka: &Kafka) -> Result<KafkaLog, Failure> {
     logging::to_stderr()?;
-    KafkaLog::connect(config(brokers, kafka)?).await.map_err(|error| Failure::Failed(error.to_string()))
+    KafkaLog::connect(config(brokers, kafka)?).await.map_err(failed)
+}
+
+impl Cluster {
+    /// Connects to the log of this pipeline.
+    pub(super) async fn connect(&self) -> Result<KafkaLog, Failure> {
+        connect(&self.brokers, &self.kafka).await
+    }
 }
 
 /// Runs a command on a small runtime of its own.
@@ -73,7 +83,7 @@ pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::Failed(format!("the runtime cannot be started: {error}")))?;
+        .map_err(|error| failed(format!("the runtime cannot be started: {error}")))?;
     let result = runtime.block_on(command);
     // Clients of unavailable brokers take long to close; do not wait for them.
     runtime.shutdown_timeout(Duration::from_secs(1));

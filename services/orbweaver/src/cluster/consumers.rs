@@ -14,8 +14,8 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    args::{ConsumersArgs, ConsumersVerb, From},
-    connection::{block_on, connect},
+    args::{ConsumersVerb, From},
+    connection::block_on,
     dead_letters::REPLAY_GROUP,
 };
 use crate::{
@@ -36,18 +36,16 @@ const SWEPT: Duration = Duration::from_secs(36);
 const MAX_NAME: usize = 200;
 
 /// Runs `orbweaver consumers`.
-pub fn run(args: &ConsumersArgs) -> Result<(), Failure> {
+pub fn run(verb: &ConsumersVerb) -> Result<(), Failure> {
     block_on(async {
-        match &args.verb {
-            ConsumersVerb::List { json, cluster } => {
-                list(&connect(&cluster.brokers, &cluster.kafka).await?, *json).await
-            }
+        match verb {
+            ConsumersVerb::List { json, cluster } => list(&cluster.connect().await?, *json).await,
             ConsumersVerb::Add { group, from, cluster } => {
                 let group = group_of_users(group, &cluster.kafka.prefix)?;
-                add(&connect(&cluster.brokers, &cluster.kafka).await?, group, *from).await
+                add(&cluster.connect().await?, group, *from).await
             }
             ConsumersVerb::Remove { group, cluster } => {
-                let log = connect(&cluster.brokers, &cluster.kafka).await?;
+                let log = cluster.connect().await?;
                 let group = without_prefix(group, &cluster.kafka.prefix);
                 if !remove(&log, group).await? {
                     return Err(Failure::Usage(format!(

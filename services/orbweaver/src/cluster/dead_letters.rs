@@ -15,10 +15,7 @@ use self::{
     replay::{replay, replay_all},
     replayed::replayed,
 };
-use super::{
-    args::{DeadLettersArgs, DeadLettersVerb},
-    connection::{block_on, connect},
-};
+use super::{args::DeadLettersVerb, connection::block_on};
 use crate::{
     exit::{Failure, failed},
     export::rfc3339,
@@ -53,11 +50,11 @@ struct Shown {
 ///
 /// # Errors
 /// Fails if the log cannot be read, or a dead letter does not exist or cannot be replayed.
-pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
+pub fn run(verb: &DeadLettersVerb) -> Result<(), Failure> {
     block_on(async {
-        match &args.verb {
+        match verb {
             DeadLettersVerb::List { limit, stuck, cluster } => {
-                let log = connect(&cluster.brokers, &cluster.kafka).await?;
+                let log = cluster.connect().await?;
                 let letters = list(&log, *limit, *stuck).await.map_err(failed)?;
                 to_stdout(|out| letters.iter().try_for_each(|letter| json_line(out, letter)))?;
                 if letters.len() == *limit {
@@ -66,7 +63,7 @@ pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
                 Ok(())
             }
             DeadLettersVerb::Replay { ids, all, cluster } => {
-                let log = connect(&cluster.brokers, &cluster.kafka).await?;
+                let log = cluster.connect().await?;
                 let replayed = if *all { replay_all(&log).await? } else { replay(&log, ids).await? };
                 eprintln!("{replayed} records replayed");
                 Ok(())

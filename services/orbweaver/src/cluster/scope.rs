@@ -8,8 +8,8 @@ use orbweaver_url::WideDomains;
 use serde::Serialize;
 
 use super::{
-    args::{ScopeArgs, ScopeSet, ScopeVerb},
-    connection::{block_on, connect},
+    args::{ScopeSet, ScopeVerb},
+    connection::block_on,
 };
 use crate::{
     crawl::definition::{self, Revised},
@@ -22,15 +22,13 @@ use crate::{
 ///
 /// # Errors
 /// Fails if there is no such crawl, the change is not allowed, another change came first, or the log fails.
-pub fn run(args: &ScopeArgs) -> Result<(), Failure> {
+pub fn run(verb: &ScopeVerb) -> Result<(), Failure> {
     block_on(async {
-        match &args.verb {
-            ScopeVerb::Show { name, json, cluster } => {
-                show(&connect(&cluster.brokers, &cluster.kafka).await?, name, *json).await
-            }
+        match verb {
+            ScopeVerb::Show { name, json, cluster } => show(&cluster.connect().await?, name, *json).await,
             ScopeVerb::Set(set) => {
                 let revision = revision(set)?;
-                let log = connect(&set.cluster.brokers, &set.cluster.kafka).await?;
+                let log = set.cluster.connect().await?;
                 change(&log, set, revision).await
             }
         }

@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use orbweaver_log::Log;
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_url::parse_seed;
 
-use super::{
-    args::SeedArgs,
-    connection::{block_on, connect},
-};
+use super::{args::SeedArgs, connection::block_on};
 use crate::{
-    crawl::{CRAWL, definition, prepare::check_readable, seeds::SeedWriter},
-    exit::Failure,
+    crawl::{
+        CRAWL, definition,
+        prepare::{check_readable, seed_urls},
+        seeds::SeedWriter,
+    },
+    exit::{Failure, failed},
 };
 
 /// Runs `orbweaver seed`.
@@ -19,12 +19,13 @@ use crate::{
 /// # Errors
 /// Fails if a URL is malformed, the crawl is not defined, the file cannot be read, or the log fails.
 pub fn run(args: &SeedArgs) -> Result<(), Failure> {
-    check(&args.urls)?;
+    // Before anything is written.
+    seed_urls(&args.urls)?;
     if let Some(seeds) = &args.seeds {
         check_readable(seeds)?;
     }
     block_on(async {
-        let log = connect(&args.cluster.brokers, &args.cluster.kafka).await?;
+        let log = args.cluster.connect().await?;
         if definition::find(&log, &args.crawl).await?.is_none() {
             return Err(Failure::Usage(format!(
                 "there is no crawl `{0}`: define it with `orbweaver crawl --brokers {1} --crawl {0} …`, or create the crawl \
@@ -38,15 +39,6 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     })
 }
 
-/// Checks that all URLs can be crawled, before anything is written.
-///
-/// # Errors
-/// Returns the first URL that cannot be crawled.
-pub fn check(urls: &[String]) -> Result<(), Failure> {
-    let wrong = urls.iter().find_map(|url| parse_seed(url).err().map(|error| format!("`{url}`: {error}")));
-    wrong.map_or(Ok(()), |wrong| Err(Failure::Usage(wrong)))
-}
-
 /// Writes URLs and the lines of a file, with the names of their crawls. Returns their number once all are acknowledged.
 pub async fn write(
     log: &dyn Log,
@@ -54,7 +46,6 @@ pub async fn write(
     file: Option<&std::path::Path>,
     crawl: &str,
 ) -> Result<u64, Failure> {
-    let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
     let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?.of_crawl(crawl);
     for url in urls {
         writer.add(Bytes::copy_from_slice(url.as_bytes())).await.map_err(failed)?;
@@ -75,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_url_that_cannot_be_crawled_is_named() {
-        let error = check(&["example.org".to_owned(), "mailto:me@example.org".to_owned()]).unwrap_err();
+        let error = seed_urls(&["example.org".to_owned(), "mailto:me@example.org".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("`mailto:me@example.org`"), "{error}");
         assert_eq!(error.code(), 64);
     }

@@ -36,13 +36,6 @@ pub struct Deleted {
     pub to: Offset,
 }
 
-impl Deleted {
-    fn from(of: &GroupTopic, at: &PartitionOffsets) -> Self {
-        let (from, to) = (at.committed.unwrap_or(0), at.start);
-        Self { service: of.group.clone(), topic: of.topic.0, partition: at.tp.partition, from, to }
-    }
-}
-
 impl fmt::Display for Deleted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { service, topic, partition, from, to } = self;
@@ -92,6 +85,10 @@ impl Status {
         let before: BTreeMap<&GroupTopic, &Vec<PartitionOffsets>> =
             first.pairs.iter().map(|(of, at)| (of, at)).collect();
         let stages = second.pairs.iter().map(|(of, at)| stage(of, before.get(of).copied(), at, apart)).collect();
+        let deleted = |(of, at): (&GroupTopic, &PartitionOffsets)| {
+            let (service, topic, from) = (of.group.clone(), of.topic.0, at.committed.unwrap_or(0));
+            Deleted { service, topic, partition: at.tp.partition, from, to: at.start }
+        };
         let lag = |service: &str, topic: topic::Topic| {
             let mut lags = second.lags().filter(|(of, _)| of.group == service && of.topic == topic);
             lags.next().map_or(0, |(_, lag)| lag)
@@ -104,7 +101,7 @@ impl Status {
             dead_letters,
             stuck: None,
             caps: caps.crawls(),
-            deleted: second.overtaken_since(first).map(|(of, at)| Deleted::from(of, at)).collect(),
+            deleted: second.overtaken_since(first).map(deleted).collect(),
             stages,
         }
     }

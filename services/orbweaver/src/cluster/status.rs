@@ -9,13 +9,7 @@ use orbweaver_log::Log;
 use orbweaver_messages::topic;
 use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 
-use super::{
-    args::StatusArgs,
-    caps::Caps,
-    connection::{block_on, connect},
-    dead_letters,
-    stage_status::Status,
-};
+use super::{args::StatusArgs, caps::Caps, connection::block_on, dead_letters, stage_status::Status};
 use crate::{
     exit::{Failure, failed},
     tools::{json_line, to_stdout},
@@ -33,7 +27,7 @@ const EVERY: Duration = Duration::from_secs(2);
 /// the time is up before the pipeline is complete.
 pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     block_on(async {
-        let log = connect(&args.cluster.brokers, &args.cluster.kafka).await?;
+        let log = args.cluster.connect().await?;
         let mut watch = StatusPoller::begin(&log).await?;
         let begun = Instant::now();
         loop {

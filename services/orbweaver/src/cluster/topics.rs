@@ -4,16 +4,15 @@ use orbweaver_log::{
     Log,
     kafka::{KafkaLog, topics},
 };
-use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
+use orbweaver_messages::{Scope, topic, topic::CONTROL};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::Policy;
 
 use super::{
-    args::{Cluster, TopicsArgs, TopicsVerb},
-    connection::{block_on, connect},
+    args::{Cluster, TopicsVerb},
+    connection::block_on,
 };
 use crate::{
-    cli::ScopeName,
     crawl::{CRAWL, definition, progress::number},
     exit::{Failure, failed},
     tools::to_stdout,
@@ -23,18 +22,18 @@ use crate::{
 ///
 /// # Errors
 /// Fails if the brokers cannot be reached, a number is not allowed, or the topics have a problem.
-pub fn run(args: &TopicsArgs) -> Result<(), Failure> {
+pub fn run(verb: &TopicsVerb) -> Result<(), Failure> {
     block_on(async {
-        match &args.verb {
+        match verb {
             TopicsVerb::Create { partitions, replication, cluster } => create(cluster, *partitions, *replication).await,
-            TopicsVerb::Check { cluster } => check(&connect(&cluster.brokers, &cluster.kafka).await?).await,
+            TopicsVerb::Check { cluster } => check(&cluster.connect().await?).await,
             TopicsVerb::List { cluster } => list(cluster).await,
         }
     })
 }
 
 async fn create(cluster: &Cluster, partitions: u32, replication: Option<u16>) -> Result<(), Failure> {
-    let log = connect(&cluster.brokers, &cluster.kafka).await?;
+    let log = cluster.connect().await?;
     let created = topics::create(&log, partitions, replication).await.map_err(failed)?;
     to_stdout(|out| created.made.iter().try_for_each(|topic| writeln!(out, "created {topic}")))?;
     check(&log).await?;
@@ -47,23 +46,10 @@ async fn define_default(log: &dyn Log) -> Result<(), Failure> {
         return Ok(());
     }
     let now = SystemClock.now();
-    let definition = CrawlDefinition {
-        name: CRAWL.to_owned(),
-        scope: ScopeName::Host.into(),
-        include: vec![],
-        exclude: vec![],
-        max_depth: None,
-        max_pages: None,
-        traps: orbweaver_messages::Traps::default(),
-        pins: definition::pins(
-            log.partitions(CONTROL).map_err(failed)?,
-            Policy::STANDARD,
-            definition::wide_domains(log).await?.unwrap_or_default(),
-        ),
-        created_at_ms: now,
-        replaces: vec![],
-    };
-    definition::write(log, &definition, now).await?;
+    let partitions = log.partitions(CONTROL).map_err(failed)?;
+    let wide = definition::wide_domains(log).await?.unwrap_or_default();
+    let pins = definition::pins(partitions, Policy::STANDARD, wide);
+    definition::write(log, &definition::new(CRAWL, Scope::Host, pins, now), now).await?;
     to_stdout(|out| writeln!(out, "defined the crawl `{CRAWL}` with the scope `host`"))
 }
 
@@ -78,7 +64,7 @@ async fn check(log: &KafkaLog) -> Result<(), Failure> {
 }
 
 async fn list(cluster: &Cluster) -> Result<(), Failure> {
-    let log = connect(&cluster.brokers, &cluster.kafka).await?;
+    let log = cluster.connect().await?;
     let mut lines = vec![format!("{:<26}{:>11}{:>16}  {}", "topic", "partitions", "offsets", "purpose")];
     for listed in topics::list(&log).await.map_err(failed)? {
         let purpose = topic::describe(listed.topic).map_or("", |described| described.purpose);

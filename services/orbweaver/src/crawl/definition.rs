@@ -2,9 +2,7 @@
 
 use bytes::Bytes;
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, Millis, Pins, crawl_key, encode, topic::CONTROL};
-#[cfg(feature = "cluster")]
-use orbweaver_scope::Definitions;
+use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL};
 use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, DefinitionHistory, Revision, RevisionError, Version};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
@@ -27,20 +25,34 @@ pub fn pins(partitions: Partition, canonical: Policy, wide_domains: Vec<String>)
     }
 }
 
+/// Returns the definition of a new crawl without patterns and limits.
+#[must_use]
+pub fn new(name: &str, scope: Scope, pins: Pins, now: Millis) -> CrawlDefinition {
+    CrawlDefinition {
+        name: name.to_owned(),
+        scope,
+        include: vec![],
+        exclude: vec![],
+        max_depth: None,
+        max_pages: None,
+        traps: Traps::default(),
+        pins,
+        created_at_ms: now,
+        replaces: vec![],
+    }
+}
+
 /// Returns the definition that the settings require.
 #[must_use]
 pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefinition {
+    let pins = pins(partitions, settings.canonical, settings.wide_domains.clone());
     CrawlDefinition {
-        name: CRAWL.to_owned(),
-        scope: settings.scope.into(),
         include: settings.include.clone(),
         exclude: settings.exclude.clone(),
         max_depth: settings.max_depth,
         max_pages: settings.max_pages,
         traps: settings.traps,
-        pins: pins(partitions, settings.canonical, settings.wide_domains.clone()),
-        created_at_ms: now,
-        replaces: vec![],
+        ..new(CRAWL, settings.scope, pins, now)
     }
 }
 
@@ -153,16 +165,9 @@ pub async fn standing(log: &dyn Log, name: &str) -> Result<DefinitionHistory, Fa
 /// Returns the wide domains of the pipeline, as pinned by its crawls; `None` if it has no crawl yet.
 #[cfg(feature = "cluster")]
 pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure> {
-    let definitions = definitions(log).await?;
-    Ok(definitions.all().next().map(|(_, applied)| applied.definition.pins.wide_domains.clone()))
-}
-
-/// Returns the definitions of all crawls.
-#[cfg(feature = "cluster")]
-pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
-    let mut definitions = Definitions::default();
+    let mut definitions = orbweaver_scope::Definitions::default();
     each(log, |record| drop(definitions.apply(record))).await?;
-    Ok(definitions)
+    Ok(definitions.all().next().map(|(_, applied)| applied.definition.pins.wide_domains.clone()))
 }
 
 /// Passes all records that may be definitions or declarations to `each`, in order, up to the current log end.

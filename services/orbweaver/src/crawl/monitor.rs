@@ -16,26 +16,19 @@ use super::{
     settings::Settings,
     summary::EndedBy,
 };
-use crate::{cli::Rate, exit::Failure, export::rfc3339};
+use crate::{
+    cli::Rate,
+    exit::{Failure, failed},
+    export::rfc3339,
+};
 
 /// Interval between two offset snapshots; two must agree.
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Interval between two updates of the display.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
-/// Reason for the end of a crawl, and the error if something failed.
-pub struct End {
-    /// Reason for the end.
-    pub by: EndedBy,
-    /// Error of the failed service.
-    pub error: Option<String>,
-}
-
-impl From<EndedBy> for End {
-    fn from(by: EndedBy) -> Self {
-        Self { by, error: None }
-    }
-}
+/// End of a crawl: its reason, or the error of the part that failed.
+pub type End = Result<EndedBy, String>;
 
 /// Watches until the crawl ends.
 pub async fn watch(
@@ -44,34 +37,35 @@ pub async fn watch(
     max_time: Option<Duration>,
     progress: &mut Progress,
 ) -> Result<End, Failure> {
-    let failed = |error: std::io::Error| Failure::Failed(format!("signal handlers cannot be installed: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let uncaught = |error| failed(format!("signal handlers cannot be installed: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(uncaught)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(uncaught)?;
     let begun = Instant::now();
     let log: Arc<dyn Log> = pipeline.log.clone();
-    let mut whole = Completion::of(declared(|_| true));
+    let collectors = || topic::collectors().iter().map(|(group, topics)| (*group, &**topics));
+    let mut whole = Completion::of(collectors(), |_| true);
     // At the cap, URLs may stay queued in the frontier; all other topics must be consumed.
-    let mut rest = Completion::of(declared(|topic| topic != topic::FRONTIER));
+    let mut rest = Completion::of(collectors(), |topic| topic != topic::FRONTIER);
     let mut shown = Instant::now();
     let mut read = tokio::time::interval(READ_EVERY);
     read.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
-            _ = interrupt.recv() => return Ok(EndedBy::Interrupted.into()),
-            _ = terminate.recv() => return Ok(EndedBy::Interrupted.into()),
-            failure = pipeline.failure() => return Ok(End { by: EndedBy::Failed, error: Some(failure) }),
+            _ = interrupt.recv() => return Ok(Ok(EndedBy::Interrupted)),
+            _ = terminate.recv() => return Ok(Ok(EndedBy::Interrupted)),
+            failure = pipeline.failure() => return Ok(Err(failure)),
             _ = read.tick() => {}
         }
         if whole.is_proven(&*log).await? {
-            return Ok(EndedBy::Complete.into());
+            return Ok(Ok(EndedBy::Complete));
         }
         let capped = settings.max_pages.is_some_and(|max| pipeline.frontier.pages() >= max);
         if capped && rest.is_proven(&*log).await? {
-            return Ok(EndedBy::MaxPages.into());
+            return Ok(Ok(EndedBy::MaxPages));
         }
         if max_time.is_some_and(|max| begun.elapsed() >= max) {
-            return Ok(EndedBy::MaxTime.into());
+            return Ok(Ok(EndedBy::MaxTime));
         }
         if shown.elapsed() >= SHOW_EVERY {
             shown = Instant::now();
@@ -80,27 +74,28 @@ pub async fn watch(
     }
 }
 
-/// Returns all groups and topics that a crawl has to consume, as declared in `schemas/topics`.
-fn declared(of: impl Fn(Topic) -> bool) -> Vec<GroupTopic> {
-    let groups = topic::groups().iter().chain(topic::collectors());
-    let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
-    pairs.filter(|(_, topic)| of(*topic)).map(|(group, topic)| GroupTopic { group, topic }).collect()
-}
-
 /// Takes offset snapshots until two of them prove that nothing is left.
-struct Completion {
+pub(crate) struct Completion {
     declared: Vec<GroupTopic>,
     last: Option<OffsetSnapshot>,
 }
 
 impl Completion {
-    fn of(declared: Vec<GroupTopic>) -> Self {
-        Self { declared, last: None }
+    /// Creates the check for the groups of the pipeline, as declared in `schemas/topics`, and those that collect its
+    /// results. Only some topics count.
+    pub(crate) fn of<'a>(
+        collectors: impl IntoIterator<Item = (&'a str, &'a [Topic])>,
+        counts: impl Fn(Topic) -> bool,
+    ) -> Self {
+        let groups = topic::groups().iter().map(|(group, topics)| (*group, &**topics)).chain(collectors);
+        let pairs = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, *topic)));
+        let declared = pairs.filter(|(_, topic)| counts(*topic));
+        let declared = declared.map(|(group, topic)| GroupTopic { group: group.to_owned(), topic });
+        Self { declared: declared.collect(), last: None }
     }
 
-    async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
-        let reading =
-            OffsetSnapshot::take(log, &self.declared).await.map_err(|error| Failure::Failed(error.to_string()))?;
+    pub(crate) async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
+        let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
         let proven = self.last.as_ref().is_some_and(|first| reading.confirms_completion(first));
         self.last = Some(reading);
         Ok(proven)

@@ -19,8 +19,6 @@ pub struct Prepared {
     /// Directory `out/state`.
     pub state: PathBuf,
     pub settings: Settings,
-    /// Whether the crawl existed before this run.
-    pub resumed: bool,
     /// Record limit of its log, in bytes.
     pub record_limit: usize,
     /// Held while this process works on the crawl; the operating system releases it however the process ends.
@@ -55,22 +53,22 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     #[cfg(not(feature = "cluster"))]
     let record_limit = orbweaver_log::RECORD_LIMIT;
     // Read again under the lock, since another process may have created the crawl in between.
-    match Settings::read(&state)? {
+    let settings = match Settings::read(&state)? {
         Some(mut settings) => {
             settings.resume(args, &urls)?;
-            settings.write(&state)?;
-            Ok(Prepared { out, state, settings, resumed: true, record_limit, _lock: lock })
+            settings
         }
-        None => {
-            let settings = new.map_or_else(|| Settings::new(args, urls), Ok)?;
-            settings.write(&state)?;
-            Ok(Prepared { out, state, settings, resumed: false, record_limit, _lock: lock })
-        }
-    }
+        None => new.map_or_else(|| Settings::new(args, urls), Ok)?,
+    };
+    settings.write(&state)?;
+    Ok(Prepared { out, state, settings, record_limit, _lock: lock })
 }
 
 /// Returns the seeds of the command line as they will be requested.
-fn seed_urls(texts: &[String]) -> Result<Vec<String>, Failure> {
+///
+/// # Errors
+/// Returns the first URL that cannot be crawled.
+pub(crate) fn seed_urls(texts: &[String]) -> Result<Vec<String>, Failure> {
     let parse = |text: &String| match parse_seed(text) {
         Ok(url) => Ok(url.to_string()),
         Err(error) => Err(Failure::Usage(format!("`{text}`: {error}"))),

@@ -35,18 +35,14 @@ pub struct Snapshot {
     pub why: Option<String>,
 }
 
-/// Shows snapshots: redraws a display on a terminal, otherwise prints a line every `PLAIN_EVERY`.
-pub struct Progress {
+/// Display on stderr: redrawn on a terminal, otherwise a line every `PLAIN_EVERY`.
+pub(crate) struct Display {
     bar: Option<ProgressBar>,
-    name: String,
     printed: Option<Instant>,
-    history: VecDeque<(Instant, u64)>,
 }
 
-impl Progress {
-    /// Creates a display for the crawl `name`.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
+impl Display {
+    pub(crate) fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
             if let Ok(style) = ProgressStyle::with_template("{spinner:.green} {msg}") {
@@ -55,25 +51,50 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { bar, name: name.to_owned(), printed: None, history: VecDeque::new() }
+        Self { bar, printed: None }
+    }
+
+    /// Shows a text on a terminal, or a line elsewhere.
+    pub(crate) fn show(&mut self, text: impl FnOnce() -> String, line: impl FnOnce() -> String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text());
+        } else if self.printed.is_none_or(|printed| printed.elapsed() >= PLAIN_EVERY) {
+            self.printed = Some(Instant::now());
+            eprintln!("{}", line());
+        }
+    }
+
+    /// Removes the display.
+    pub(crate) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows snapshots of a crawl.
+pub struct Progress {
+    display: Display,
+    name: String,
+    history: VecDeque<(Instant, u64)>,
+}
+
+impl Progress {
+    /// Creates a display for the crawl `name`.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { display: Display::new(), name: name.to_owned(), history: VecDeque::new() }
     }
 
     /// Shows the current figures.
     pub fn show(&mut self, snapshot: &Snapshot) {
         let speed = self.speed(Instant::now(), snapshot.tally.fetched);
-        if let Some(bar) = &self.bar {
-            bar.set_message(display(&self.name, snapshot, speed));
-        } else if self.printed.is_none_or(|printed| printed.elapsed() >= PLAIN_EVERY) {
-            self.printed = Some(Instant::now());
-            eprintln!("{}", plain(snapshot, speed));
-        }
+        self.display.show(|| display(&self.name, snapshot, speed), || plain(snapshot, speed));
     }
 
     /// Removes the display.
     pub fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.display.end();
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a human-readable number of pages")]

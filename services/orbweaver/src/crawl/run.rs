@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use orbweaver_log::{Bounds, EmbeddedLog, Log, TopicPartition};
+use orbweaver_log::{EmbeddedLog, Log, TopicPartition};
 use orbweaver_messages::topic::DEAD_LETTERS;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_toyweb::{Logging, Serving, ToyWeb};
@@ -19,7 +19,11 @@ use super::{
     summary::{EndedBy, Summary},
     trim, usage,
 };
-use crate::{cli::CrawlArgs, exit::Failure, logging};
+use crate::{
+    cli::CrawlArgs,
+    exit::{Failure, failed},
+    logging,
+};
 
 /// Runs `orbweaver crawl`.
 ///
@@ -38,7 +42,7 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
         .worker_threads(threads)
         .enable_all()
         .build()
-        .map_err(|error| Failure::Failed(format!("the runtime cannot be started: {error}")))?;
+        .map_err(|error| failed(format!("the runtime cannot be started: {error}")))?;
     let result = runtime.block_on(crawl(args, prepared));
     // A DNS lookup may block its thread for long; do not wait for it.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -70,36 +74,36 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
             )));
         }
     };
-    let end = ended(end, stopped.and(pipeline.flush()));
-    let summary = Summary {
-        ended_by: end.by,
-        pages: pipeline.exported.tally().fetched,
-        urls: pipeline.exported.tally(),
-        waiting: if end.by == EndedBy::Complete { 0 } else { pipeline.frontier.waiting() },
-        patterns_over_budget: pipeline.frontier.over_budget(),
-        links: pipeline.links(),
-        dead_letters: dead_letters(&*pipeline.log).await?,
-        seconds: begun.elapsed().as_secs_f64(),
-        cpu_seconds: (usage::cpu_time() - used).as_secs_f64(),
-        cpu_seconds_by_service: pipeline.cpu_seconds(),
-        peak_rss_bytes: usage::peak_rss_bytes(),
-    };
+    let flushed = stopped.and(pipeline.flush());
+    // The first failure is the cause.
+    let end = end.and_then(|by| flushed.map(|()| by));
+    let mut summary = summary(&pipeline, *end.as_ref().unwrap_or(&EndedBy::Failed)).await?;
+    summary.seconds = begun.elapsed().as_secs_f64();
+    summary.cpu_seconds = (usage::cpu_time() - used).as_secs_f64();
     drop(pipeline);
     finish(&summary, end, prepared)
 }
 
-/// Returns the end of a crawl after its services were stopped and flushed with this result.
-fn ended(end: End, result: Result<(), String>) -> End {
-    match result {
-        Err(error) if end.error.is_none() => End { by: EndedBy::Failed, error: Some(error) },
-        _ => end,
-    }
+/// Returns the results of a crawl that was stopped, without the times of this run.
+async fn summary(pipeline: &Pipeline, by: EndedBy) -> Result<Summary, Failure> {
+    Ok(Summary {
+        ended_by: by,
+        pages: pipeline.exported.tally().fetched,
+        urls: pipeline.exported.tally(),
+        waiting: if by == EndedBy::Complete { 0 } else { pipeline.frontier.waiting() },
+        patterns_over_budget: pipeline.frontier.over_budget(),
+        links: pipeline.links(),
+        dead_letters: dead_letters(&*pipeline.log).await?,
+        seconds: 0.0,
+        cpu_seconds: 0.0,
+        cpu_seconds_by_service: pipeline.cpu_seconds(),
+        peak_rss_bytes: usage::peak_rss_bytes(),
+    })
 }
 
 /// Appends all seeds to the log and makes them durable, then marks the crawl as seeded; a crash in between repeats
 /// them.
 async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> Result<(), Failure> {
-    let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
     let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?;
     for url in &prepared.settings.urls {
         writer.add(url.clone().into()).await.map_err(failed)?;
@@ -125,16 +129,16 @@ async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> R
 fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Failure> {
     let out = &prepared.out;
     let written = summary.write(out);
-    if let Some(error) = end.error {
-        return Err(Failure::Failed(format!(
+    let by = end.map_err(|error| {
+        failed(format!(
             "{error}\nnothing is lost: once the cause is fixed, `orbweaver crawl --out {}` resumes the crawl",
             out.display()
-        )));
-    }
+        ))
+    })?;
     written?;
     eprintln!("{}", summary.text(out));
     let again = format!("`orbweaver crawl --out {}` resumes it", out.display());
-    match end.by {
+    match by {
         EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before completion; {again}"))),
         EndedBy::MaxTime => return Err(Failure::Stopped(format!("--max-time was reached; {again}"))),
         EndedBy::MaxPages | EndedBy::Failed => return Ok(()),
@@ -176,13 +180,10 @@ fn already_complete(prepared: &Prepared) -> Result<(), Failure> {
 }
 
 async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
-    let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
-    let mut count = 0;
-    for partition in 0..log.partitions(DEAD_LETTERS).map_err(failed)? {
-        let Bounds { start, end } = log.bounds(TopicPartition::new(DEAD_LETTERS, partition)).await.map_err(failed)?;
-        count += end - start;
-    }
-    Ok(count)
+    let partitions = 0..log.partitions(DEAD_LETTERS).map_err(failed)?;
+    let tps: Vec<_> = partitions.map(|partition| TopicPartition::new(DEAD_LETTERS, partition)).collect();
+    let bounds = log.all_bounds(&tps).await.map_err(failed)?;
+    Ok(bounds.iter().map(|bounds| bounds.end - bounds.start).sum())
 }
 
 /// Serves the demo web; a resumed crawl gets the port of the first run.
@@ -192,8 +193,7 @@ fn demo(prepared: &mut Prepared) -> Result<Option<ToyWeb>, Failure> {
     }
     let known = prepared.settings.urls.first().and_then(|url| parse(url).ok()).and_then(|url| url.port());
     let serving = Serving { port: known.unwrap_or(0), logging: Logging::Count };
-    let failed = |error: orbweaver_toyweb::StartError| Failure::Failed(format!("the demonstration web: {error}"));
-    let web = ToyWeb::start_demo(&serving).map_err(failed)?;
+    let web = ToyWeb::start_demo(&serving).map_err(|error| failed(format!("the demonstration web: {error}")))?;
     if known.is_none() {
         prepared.settings.urls = vec![web.start_url().to_owned()];
         prepared.settings.write(&prepared.state)?;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use orbweaver_log::{Log, LogError, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Seed, encode, topic::SEEDS};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, failed};
 
 /// Seeds per append.
 const BATCH: usize = 1000;
@@ -84,10 +84,10 @@ impl<'a> SeedWriter<'a> {
             }
             let seed = line.trim_ascii();
             if !seed.is_empty() && !seed.starts_with(b"#") {
-                self.add(Bytes::copy_from_slice(seed)).await.map_err(|error| Failure::Failed(error.to_string()))?;
+                self.add(Bytes::copy_from_slice(seed)).await.map_err(failed)?;
             }
         }
-        self.flush().await.map_err(|error| Failure::Failed(error.to_string()))
+        self.flush().await.map_err(failed)
     }
 
     /// Returns the number of seeds that were added.

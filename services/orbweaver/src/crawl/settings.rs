@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orbweaver_messages::Traps;
+use orbweaver_messages::{Scope, Traps};
 use orbweaver_politeness::UserAgent;
 use orbweaver_scope::{Revision, Rules};
 use orbweaver_url::{Policy, WideDomains};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{definition, headers};
 use crate::{
-    cli::{CrawlArgs, Rate, ScopeName, patterns},
+    cli::{CrawlArgs, Rate, patterns},
     durable::write_whole,
     exit::Failure,
 };
@@ -38,7 +38,7 @@ pub struct Settings {
     /// Maximum link depth from a seed.
     pub max_depth: Option<u16>,
     /// Scope of the crawl.
-    pub scope: ScopeName,
+    pub scope: Scope,
     /// Patterns of which a URL must match one.
     pub include: Vec<String>,
     /// Patterns of which a URL must match none.
@@ -89,10 +89,10 @@ impl Settings {
             max_pages: args.extent.max_pages.and_then(|limit| limit.0),
             max_depth: args.extent.max_depth.and_then(|limit| limit.0),
             // All three hosts of the demo web belong to the demo.
-            scope: args.extent.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
+            scope: args.extent.scope.unwrap_or(if args.demo { Scope::Any } else { Scope::Host }),
             include: patterns(&args.extent.include).unwrap_or_default(),
             exclude: patterns(&args.extent.exclude).unwrap_or_default(),
-            traps: args.extent.traps.map(Traps::from).unwrap_or_default(),
+            traps: args.extent.traps.unwrap_or_default(),
             canonical: args.canonical.unwrap_or_default(),
             wide_domains: wide_domains(args)?.iter().map(str::to_owned).collect(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
@@ -120,8 +120,7 @@ impl Settings {
             check.same("seed URLs", &self.urls.join(" "), &urls.join(" "));
         }
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
-        let traps = args.extent.traps.map(Traps::from);
-        check.given("--traps", Some(self.traps.name()), traps.map(Traps::name));
+        check.given("--traps", Some(self.traps.name()), args.extent.traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
         check.list("--wide-domain", &self.wide_domains, &wide);
@@ -172,8 +171,7 @@ impl Settings {
             limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
         }
         let mut check = Check { difference: None };
-        let scope = |settings: &Self| format!("{:?}", settings.scope).to_lowercase();
-        check.same("--scope", &scope(was), &scope(self));
+        check.same("--scope", was.scope.name(), self.scope.name());
         check.same("--include", &was.include.join(" "), &self.include.join(" "));
         check.same("--exclude", &was.exclude.join(" "), &self.exclude.join(" "));
         check.same("--max-depth", &shown(was.max_depth), &shown(self.max_depth));
@@ -261,17 +259,14 @@ fn user_agent(args: &CrawlArgs) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::crawl_args;
 
     #[test]
     fn a_crawl_of_another_format_is_refused_with_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
-        let cli = Cli::parse_from(["orbweaver", "crawl", "http://a.test/"]);
-        let Command::Crawl(args) = cli.command else { unreachable!("it is `crawl`") };
-        let settings = Settings { format: FORMAT - 1, ..Settings::new(&args, vec![]).unwrap() };
+        let settings = Settings::new(&crawl_args(&["http://a.test/"]), vec![]).unwrap();
+        let settings = Settings { format: FORMAT - 1, ..settings };
         settings.write(dir.path()).unwrap();
         let error = Settings::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("use that version, or give another --out (format 1, not 2)"), "{error}");

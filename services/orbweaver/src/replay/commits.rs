@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs, io,
     path::PathBuf,
     sync::{Mutex, PoisonError},
 };
@@ -28,32 +28,26 @@ impl Commits {
     /// Reads the commits, if there are any.
     pub(super) fn open(path: PathBuf) -> Result<Self, LogError> {
         let kept = match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| LogError::Corrupt {
-                file: path.display().to_string(),
-                position: 0,
-                reason: error.to_string(),
-            })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(source) => return Err(LogError::Io { path: path.display().to_string(), source }),
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
         };
-        Ok(Self { path, kept: Mutex::new(kept) })
+        match kept {
+            Ok(kept) => Ok(Self { path, kept: Mutex::new(kept) }),
+            Err(source) => Err(LogError::Io { path: path.display().to_string(), source }),
+        }
     }
 
     pub(super) fn get(&self, tp: TopicPartition) -> Option<Commit> {
-        if tp.topic != topic::DISCOVERED {
-            return None;
-        }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(&tp.partition).map(|kept| Commit { offset: kept.offset, metadata: kept.metadata.clone() })
+        let kept = kept.get(&tp.partition).filter(|_| tp.topic == topic::DISCOVERED)?;
+        Some(Commit { offset: kept.offset, metadata: kept.metadata.clone() })
     }
 
     pub(super) fn commit(&self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        for (tp, Commit { offset, metadata }) in commits {
-            if tp.topic == topic::DISCOVERED {
-                kept.insert(tp.partition, Kept { offset, metadata });
-            }
-        }
+        let generated = commits.into_iter().filter(|(tp, _)| tp.topic == topic::DISCOVERED);
+        kept.extend(generated.map(|(tp, Commit { offset, metadata })| (tp.partition, Kept { offset, metadata })));
         let fresh = self.path.with_extension("new");
         let text = serde_json::to_vec(&*kept).unwrap_or_default();
         let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &self.path));

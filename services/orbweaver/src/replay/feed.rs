@@ -2,14 +2,8 @@
 //! demand. Admitted URLs are recorded for comparison with the expected result when they are appended.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{
-            AtomicU32, AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
-    },
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -18,98 +12,65 @@ use orbweaver_log::{
     Bounds, Commit, Consumer, Event, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
 };
 use orbweaver_messages::{Millis, Topic, topic};
+use prometheus::IntCounter;
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::{commits::Commits, source::Made, truth::Truth};
+use super::{
+    commits::Commits,
+    generate::{Made, Plan, generated},
+    truth::Truth,
+};
 
 /// URLs per poll.
-pub(super) const BATCH_URLS: u64 = 1000;
+const BATCH_URLS: u64 = 1000;
 /// Batches that are generated ahead.
 const BATCHES_AHEAD: usize = 16;
-
-/// Function that creates the records of some partitions, from these offsets on.
-pub(super) type Make =
-    dyn Fn(BTreeMap<Partition, Offset>) -> Result<Box<dyn Iterator<Item = Made> + Send>, LogError> + Send + Sync;
 
 /// The log of one instance of the service.
 pub(super) struct Feed {
     pub(super) inner: Arc<dyn Log>,
-    pub(super) make: Arc<Make>,
+    pub(super) plan: Plan,
     pub(super) commits: Arc<Commits>,
     pub(super) truth: Arc<Truth>,
     /// Partitions of this instance.
     pub(super) partitions: Vec<Partition>,
     /// Whether new URLs are written to `crawl.frontier`.
     pub(super) frontier: bool,
-    /// Progress of all instances.
-    pub(super) progress: Arc<Progress>,
+    /// Number of records that this instance has completed.
+    pub(super) completed: IntCounter,
+    /// Progress of all instances, and the time of its start.
+    pub(super) progress: Arc<Mutex<Progress>>,
+    pub(super) begun: Instant,
 }
 
 /// Progress of all instances.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Progress {
-    begun: Instant,
-    instances: u32,
     /// URLs that were delivered.
-    urls: AtomicU64,
-    /// Records that were delivered and are not complete.
-    open_records: AtomicU64,
-    /// Instances that will receive more records.
-    making: AtomicU32,
-    /// Time at which the last instance had started all its partitions, in microseconds from the start.
-    opened_us: AtomicU64,
+    pub(super) urls: u64,
+    /// Instances that have completed all their records.
+    pub(super) ended: u32,
+    /// Time after which all instances had opened their partitions.
+    pub(super) opened_after: Duration,
+    /// Times from the delivery of a batch to its completion (decided, and durable if anything was new), in
+    /// microseconds.
+    times_us: Vec<u32>,
 }
 
 impl Progress {
-    pub(super) fn new(instances: u32) -> Self {
-        let none = || AtomicU64::new(0);
-        Self {
-            begun: Instant::now(),
-            instances,
-            urls: none(),
-            open_records: none(),
-            making: AtomicU32::new(instances),
-            opened_us: none(),
-        }
+    /// Returns the time within which each of these shares of the batches was complete, in milliseconds.
+    #[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a position below the number of times")]
+    pub(super) fn quantiles_ms<const N: usize>(&mut self, shares: [f64; N]) -> [f64; N] {
+        self.times_us.sort_unstable();
+        let at = |share: f64| ((self.times_us.len() as f64 * share).ceil() as usize).saturating_sub(1);
+        shares.map(|share| self.times_us.get(at(share)).map_or(0.0, |us| f64::from(*us) / 1000.0))
     }
+}
 
-    /// Returns the number of URLs that were delivered.
-    pub(super) fn urls(&self) -> u64 {
-        self.urls.load(Relaxed)
-    }
-
-    /// Returns `true` if every record was delivered and is complete.
-    pub(super) fn is_done(&self) -> bool {
-        self.making.load(Acquire) == 0 && self.open_records.load(Acquire) == 0
-    }
-
-    /// Returns `true` if all instances will receive more records.
-    pub(super) fn have_all_work(&self) -> bool {
-        self.making.load(Acquire) == self.instances
-    }
-
-    /// Returns the time after which all instances had opened their partitions.
-    pub(super) fn opened_after(&self) -> Duration {
-        Duration::from_micros(self.opened_us.load(Relaxed))
-    }
-
-    /// Counts a record as complete.
-    pub(super) fn completed(&self) {
-        self.open_records.fetch_sub(1, Release);
-    }
-
-    fn opened(&self) {
-        self.opened_us.fetch_max(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX), Relaxed);
-    }
-
-    fn handed_over(&self, batch: &[Made]) {
-        self.open_records.fetch_add(batch.len() as u64, Release);
-        self.urls.fetch_add(batch.iter().map(|(_, urls)| urls).sum(), Relaxed);
-    }
-
-    fn ended(&self) {
-        self.making.fetch_sub(1, Release);
-    }
+/// Locks the progress, which no panic leaves in disorder.
+pub(super) fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Feed {
@@ -128,18 +89,11 @@ impl Log for Feed {
     }
 
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        let mut kept = Vec::with_capacity(records.len());
-        let mut is_kept = Vec::with_capacity(records.len());
-        for record in records {
-            let is_new = record.tp.topic == topic::FRONTIER;
-            if let (true, Some(value)) = (is_new, &record.value) {
-                self.truth.passed(value);
-            }
-            is_kept.push(self.frontier || !is_new);
-            if self.frontier || !is_new {
-                kept.push(record);
-            }
-        }
+        let is_new = |record: &Record| record.tp.topic == topic::FRONTIER;
+        let admitted = records.iter().filter(|record| is_new(record));
+        admitted.filter_map(|record| record.value.as_ref()).for_each(|value| self.truth.passed(value));
+        let is_kept: Vec<bool> = records.iter().map(|record| self.frontier || !is_new(record)).collect();
+        let kept = records.into_iter().filter(|record| self.frontier || !is_new(record)).collect();
         async move {
             let mut offsets = self.inner.append(kept).await?.into_iter();
             // The offset of a record that was only counted is never used.
@@ -154,18 +108,21 @@ impl Log for Feed {
             .partitions
             .iter()
             .flat_map(|&partition| topics.iter().map(move |&topic| TopicPartition::new(topic, partition)));
-        let made = MadeConsumer {
+        Ok(Box::new(MadeConsumer {
             assigned: Some(tps.collect()),
-            make: self.make.clone(),
+            plan: self.plan,
             commits: self.commits.clone(),
             starts: BTreeMap::new(),
             wanted: self.partitions.len(),
             paused: BTreeSet::new(),
             batches: None,
+            delivered: 0,
+            incomplete: VecDeque::new(),
             ended: false,
+            completed: self.completed.clone(),
             progress: self.progress.clone(),
-        };
-        Ok(Box::new(made))
+            begun: self.begun,
+        }))
     }
 
     fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
@@ -193,9 +150,6 @@ impl Log for Feed {
     }
 
     fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        if Self::is_made(tp) {
-            return std::future::ready(Ok(())).boxed();
-        }
         self.inner.delete_below(tp, before)
     }
 }
@@ -203,21 +157,28 @@ impl Log for Feed {
 /// Group member that owns all partitions of its instance from the start.
 struct MadeConsumer {
     assigned: Option<Vec<TopicPartition>>,
-    make: Arc<Make>,
+    plan: Plan,
     commits: Arc<Commits>,
     starts: BTreeMap<Partition, Offset>,
     /// Number of partitions that must have started before records are generated.
     wanted: usize,
     paused: BTreeSet<TopicPartition>,
     batches: Option<Receiver<Vec<Made>>>,
+    /// Number of records delivered.
+    delivered: u64,
+    /// Batches in work: the number of records delivered up to and with each, and the time of its delivery.
+    incomplete: VecDeque<(u64, Instant)>,
+    /// Whether all records were delivered and are complete.
     ended: bool,
-    progress: Arc<Progress>,
+    completed: IntCounter,
+    progress: Arc<Mutex<Progress>>,
+    begun: Instant,
 }
 
 impl MadeConsumer {
     /// Generates batches on a separate thread, some ahead.
     fn begin(&mut self) -> Result<(), LogError> {
-        let mut records = (self.make)(self.starts.clone())?;
+        let mut records = generated(self.plan, self.starts.clone());
         let (to, from) = channel(BATCHES_AHEAD);
         let make = move || loop {
             let mut urls = 0;
@@ -235,7 +196,18 @@ impl MadeConsumer {
         let spawned = std::thread::Builder::new().name("replay-make".to_owned()).spawn(make);
         spawned.map_err(|source| LogError::Io { path: "the thread replay-make".to_owned(), source })?;
         self.batches = Some(from);
+        lock(&self.progress).opened_after = self.begun.elapsed();
         Ok(())
+    }
+
+    /// Notes the times of the batches that are complete. The runtime polls after each completion, and records are
+    /// completed in the order of their delivery: each has new URLs, unless nearly all are repeats.
+    fn note_completed(&mut self) {
+        let completed = self.completed.get();
+        while let Some((_, begun)) = self.incomplete.pop_front_if(|(records, _)| *records <= completed) {
+            let took = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
+            lock(&self.progress).times_us.push(took);
+        }
     }
 }
 
@@ -247,8 +219,8 @@ impl Consumer for MadeConsumer {
             }
             if self.batches.is_none() && self.starts.len() == self.wanted {
                 self.begin()?;
-                self.progress.opened();
             }
+            self.note_completed();
             let paused = !self.paused.is_empty();
             let Some(batches) = self.batches.as_mut().filter(|_| !paused) else {
                 tokio::time::sleep(max_wait).await;
@@ -256,13 +228,15 @@ impl Consumer for MadeConsumer {
             };
             let Ok(batch) = tokio::time::timeout(max_wait, batches.recv()).await else { return Ok(None) };
             let Some(batch) = batch else {
-                if !std::mem::replace(&mut self.ended, true) {
-                    self.progress.ended();
+                if self.incomplete.is_empty() && !std::mem::replace(&mut self.ended, true) {
+                    lock(&self.progress).ended += 1;
                 }
                 tokio::time::sleep(max_wait).await;
                 return Ok(None);
             };
-            self.progress.handed_over(&batch);
+            self.delivered += batch.len() as u64;
+            self.incomplete.push_back((self.delivered, Instant::now()));
+            lock(&self.progress).urls += batch.iter().map(|(_, urls)| urls).sum::<u64>();
             Ok(Some(Event::Records(batch.into_iter().map(|(record, _)| record).collect())))
         }
         .boxed()

@@ -12,9 +12,15 @@
 //! ("Efficient URL caching for World Wide Web crawling", WWW 2003), and URLs from every part of the history are
 //! repeated.
 
-use orbweaver_log::Partition;
-use orbweaver_messages::{Discovered, DiscoveryKind};
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use clap::Args;
+use fastrand::Rng;
+use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
+use orbweaver_messages::{Discovered, DiscoveryKind, encode, topic};
 use orbweaver_url::{partition_of, slot_of};
+use serde::{Deserialize, Serialize};
 
 /// Crawl of the URLs.
 pub(super) const CRAWL: &str = "default";
@@ -32,16 +38,29 @@ const ODDLY_WRITTEN: u64 = 32;
 const MILLION: u64 = 1_000_000;
 
 /// Parameters of the generated stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
-    /// URLs of all partitions.
-    pub(super) urls: u64,
-    /// New URLs per million.
-    pub(super) new_ppm: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct Plan {
+    /// Number of URLs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub urls: u64,
+    /// Share of repeated URLs, from 0 to 0.999999.
+    // Kept as the number of new URLs per million.
+    #[arg(long = "repeat", value_name = "SHARE", default_value = "0.65", value_parser = new_ppm)]
+    pub new_ppm: u64,
     /// Seed for the choice of repeats.
-    pub(super) seed: u64,
-    /// Number of partitions.
-    pub(super) partitions: Partition,
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Partitions per topic; a power of two.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub partitions: Partition,
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the share is below one")]
+fn new_ppm(repeats: &str) -> Result<u64, String> {
+    match repeats.parse::<f64>() {
+        Ok(share) if (0.0..=0.999_999).contains(&share) => Ok(MILLION - (share * 1e6).round() as u64),
+        _ => Err("expected a number from 0 to 0.999999".to_owned()),
+    }
 }
 
 impl Plan {
@@ -52,7 +71,7 @@ impl Plan {
     }
 
     /// Returns the number of records of a partition.
-    pub(super) fn records_of(&self, partition: Partition) -> u64 {
+    fn records_of(&self, partition: Partition) -> u64 {
         self.urls_of(partition).div_ceil(LINKS)
     }
 
@@ -68,31 +87,62 @@ impl Plan {
     }
 }
 
+/// A record, and its number of URLs.
+pub(super) type Made = (ConsumerRecord, u64);
+
+/// Generates the records of some partitions in turn, from the given offsets on.
+pub(super) fn generated(plan: Plan, from: BTreeMap<Partition, Offset>) -> impl Iterator<Item = Made> + Send {
+    let streams = from.into_iter().map(|(partition, from)| (Stream::new(plan, partition), from));
+    let mut streams: Vec<_> = streams.collect();
+    let mut turn = 0;
+    std::iter::from_fn(move || {
+        while !streams.is_empty() {
+            turn = (turn + 1) % streams.len();
+            let (stream, next) = &mut streams[turn];
+            let Some(record) = stream.record(*next) else {
+                streams.swap_remove(turn);
+                continue;
+            };
+            let made = ConsumerRecord {
+                tp: TopicPartition::new(topic::DISCOVERED, stream.partition),
+                offset: *next,
+                timestamp_ms: 0,
+                key: Some(Bytes::copy_from_slice(record.site.as_bytes())),
+                value: Some(encode(&record)),
+                headers: vec![],
+            };
+            *next += 1;
+            return Some((made, record.urls.len() as u64));
+        }
+        None
+    })
+}
+
 /// The stream of one partition.
 #[derive(Debug)]
-pub(super) struct Stream {
+struct Stream {
     plan: Plan,
     partition: Partition,
     sites: Vec<String>,
 }
 
 impl Stream {
-    pub(super) fn new(plan: Plan, partition: Partition) -> Self {
+    fn new(plan: Plan, partition: Partition) -> Self {
         let names = (0u64..).map(|number| format!("site-{number}.example"));
         let sites = names.filter(|site| partition_of(slot_of(site), plan.partitions) == partition);
         Self { plan, partition, sites: sites.take(SITES as usize).collect() }
     }
 
     /// Returns the record with this number, or `None` past the end.
-    pub(super) fn record(&self, number: u64) -> Option<Discovered> {
+    fn record(&self, number: u64) -> Option<Discovered> {
         let (plan, partition) = (&self.plan, self.partition);
         let links = plan.urls_of(partition).checked_sub(number * LINKS).filter(|left| *left > 0)?.min(LINKS);
-        let mut random = Random::new(plan.seed, partition, number);
+        let mut random = random_of(plan.seed, partition, number);
         let new = plan.ids_before(partition, number)..plan.ids_before(partition, number + 1);
         let mut urls: Vec<String> = new.clone().map(|id| self.url(number, id, &mut random)).collect();
         while (urls.len() as u64) < links {
             let (record, id) = self.repeat(number, &mut random);
-            let at = random.below(urls.len() as u64 + 1) as usize;
+            let at = random.usize(..=urls.len());
             urls.insert(at, self.url(record, id, &mut random));
         }
         Some(Discovered {
@@ -113,37 +163,25 @@ impl Stream {
         &self.sites[((record / VISIT) % SITES) as usize]
     }
 
-    /// Returns a record of the same site that introduced new URLs, and one of their ids.
-    fn repeat(&self, number: u64, random: &mut Random) -> (u64, u64) {
-        let mut record = if random.next().is_multiple_of(2) { near(number, random) } else { far(number, random) };
-        // With few new URLs, many records introduce none; the very first always does.
-        let ids = loop {
-            let ids = self.plan.ids_before(self.partition, record)..self.plan.ids_before(self.partition, record + 1);
-            if !ids.is_empty() {
-                break ids;
-            }
-            record = if record % VISIT > 0 { record - 1 } else { return self.last_of_site(record) };
-        };
-        (record, ids.start + random.below(ids.end - ids.start))
+    /// Returns a record of the same site that introduced new URLs, and one of their ids; if the site has none yet, its
+    /// next id.
+    fn repeat(&self, number: u64, random: &mut Rng) -> (u64, u64) {
+        let record = if random.bool() { near(number, random) } else { far(number, random) };
+        let ids =
+            |record| self.plan.ids_before(self.partition, record)..self.plan.ids_before(self.partition, record + 1);
+        // With few new URLs, many records introduce none.
+        let mut earlier = std::iter::successors(Some(record), |record| before(*record));
+        match earlier.find(|record| !ids(*record).is_empty()) {
+            Some(record) => (record, random.u64(ids(record))),
+            None => (record, ids(record).start),
+        }
     }
 
-    /// Returns the last id of the site's earlier visits, for a visit that has introduced none so far; if there is none,
-    /// the next id to be introduced.
-    fn last_of_site(&self, record: u64) -> (u64, u64) {
-        let earlier = (1..=record / VISIT / SITES).map(|visits| record - visits * VISIT * SITES);
-        let starts = earlier.map(|start| (start..start + VISIT).rev());
-        let found = starts.flatten().find_map(|record| {
-            let end = self.plan.ids_before(self.partition, record + 1);
-            (end > self.plan.ids_before(self.partition, record)).then_some((record, end - 1))
-        });
-        found.unwrap_or((record, self.plan.ids_before(self.partition, record)))
-    }
-
-    fn url(&self, record: u64, id: u64, random: &mut Random) -> String {
+    fn url(&self, record: u64, id: u64, random: &mut Rng) -> String {
         const WORDS: [&str; 8] = ["library", "articles", "guide", "reference", "people", "2024", "shop", "a%7Eb"];
         let (site, partition) = (self.site(record), self.partition);
         let (section, topic) = (WORDS[(id % 7) as usize], WORDS[(id / 7 % 7) as usize]);
-        if random.next().is_multiple_of(ODDLY_WRITTEN) {
+        if random.u64(..ODDLY_WRITTEN) == 0 {
             return format!("https://WWW.{site}:443/{section}/./{topic}/item-{partition:x}-{id:x}.html");
         }
         format!("https://www.{site}/{section}/{topic}/item-{partition:x}-{id:x}.html")
@@ -159,52 +197,34 @@ pub(super) fn id_in(text: &[u8]) -> Option<(Partition, u64)> {
     Some((Partition::from_str_radix(partition, 16).ok()?, u64::from_str_radix(id, 16).ok()?))
 }
 
+/// Returns the previous record of the same site.
+fn before(record: u64) -> Option<u64> {
+    record.checked_sub(if record.is_multiple_of(VISIT) { VISIT * (SITES - 1) + 1 } else { 1 })
+}
+
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a distance, cut to what there is")]
-fn near(number: u64, random: &mut Random) -> u64 {
-    let distance = -(1.0 - random.unit()).ln() * NEAR;
+fn near(number: u64, random: &mut Rng) -> u64 {
+    let distance = -(1.0 - random.f64()).ln() * NEAR;
     number - (distance as u64).min(number % VISIT)
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a distance")]
-fn far(number: u64, random: &mut Random) -> u64 {
-    let distance = (number as f64 + 1.0).powf(random.unit()) as u64;
+fn far(number: u64, random: &mut Rng) -> u64 {
+    let distance = (number as f64 + 1.0).powf(random.f64()) as u64;
     if distance <= number % VISIT {
         return number - distance;
     }
     // Of the same site: whole rounds of all sites back, any record of that visit.
     let rounds = distance.div_ceil(VISIT * SITES).min(number / (VISIT * SITES));
     let visit = number / VISIT - rounds * SITES;
-    let record = visit * VISIT + random.below(VISIT);
+    let record = visit * VISIT + random.u64(..VISIT);
     record.min(number)
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): any record can be generated alone, since its seed is its number.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64, partition: Partition, number: u64) -> Self {
-        let mut random = Self(seed);
-        random.0 ^= Self(u64::from(partition) << 40 ^ number).next();
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
+/// Returns the random numbers of a record, whose seed is its number, so that any record can be generated alone.
+fn random_of(seed: u64, partition: Partition, number: u64) -> Rng {
+    let mut seeds = Rng::with_seed(u64::from(partition) << 40 ^ number);
+    Rng::with_seed(seed ^ seeds.u64(..))
 }
 
 #[cfg(test)]

@@ -11,25 +11,17 @@
 //! | module | contents |
 //! |---|---|
 //! | `generate` | a stream of URLs: its distribution and the correct result (pure) |
-//! | `source` | records of that stream, or of files |
 //! | `truth` | the exact reference |
 //! | `feed`, `commits` | the log as the service sees it; commits for the generated records |
-//! | `measured` | the service's stage, with measurement of its latency |
-//! | `state` | the directory of a replay: its parameters and earlier results |
-//! | `replay_log` | the log: in the directory, or on brokers |
-//! | `run` | one replay |
-//! | `report` | results of a replay |
+//! | `state` | the directory of a replay: its parameters, its log and earlier results |
+//! | `run` | one replay and its figures |
 //! | `args` | the command line |
 
 pub mod args;
 mod commits;
 mod feed;
 mod generate;
-mod measured;
-mod replay_log;
-mod report;
 mod run;
-mod source;
 mod state;
 mod truth;
 

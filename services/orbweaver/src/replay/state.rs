@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{LogError, Partition, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, Scope, topic};
+use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, TopicPartition, TopicSpec};
+use orbweaver_messages::{Scope, topic};
 use orbweaver_stage::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 
-use super::{commits::Commits, generate::CRAWL, replay_log::ReplayLog, truth::Truth};
+use super::{args::Asked, commits::Commits, generate::CRAWL, truth::Truth};
 use crate::{
     crawl::definition,
     exit::{Failure, failed},
@@ -20,21 +20,6 @@ use crate::{
 
 /// Timeout per read of a record that must exist.
 const READ_WAIT: Duration = Duration::from_secs(1);
-
-/// Parameters of the replay that created the directory; a replay with others cannot resume it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Asked {
-    pub(super) urls: Option<u64>,
-    pub(super) new_ppm: u64,
-    pub(super) seed: u64,
-    pub(super) from: Vec<PathBuf>,
-    pub(super) partitions: Partition,
-    pub(super) instances: u32,
-    pub(super) frontier: bool,
-    /// Brokers; without them the log is in the directory.
-    #[serde(default)]
-    pub(super) brokers: Option<String>,
-}
 
 /// Content of `replay.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,7 +33,7 @@ struct Begun {
 
 /// Directory of a replay. A temporary one is removed on drop.
 pub(super) struct State {
-    pub(super) dir: PathBuf,
+    dir: PathBuf,
     pub(super) log: ReplayLog,
     pub(super) commits: Arc<Commits>,
     /// Whether an earlier run started this replay.
@@ -87,22 +72,11 @@ impl State {
             fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(unusable)?;
             begun.prefix
         };
-        let replay_log = ReplayLog::open(&dir.join("log"), asked.brokers.as_deref(), &prefix, asked.partitions).await?;
-        let log = replay_log.log();
+        let replay_log = ReplayLog::open(&dir.join("log"), asked, &prefix).await?;
+        let log = replay_log.get();
         if definition::find(&*log, CRAWL).await?.is_none() {
-            let definition = CrawlDefinition {
-                name: CRAWL.to_owned(),
-                scope: Scope::Any,
-                include: vec![],
-                exclude: vec![],
-                max_depth: None,
-                max_pages: None,
-                traps: orbweaver_messages::Traps::default(),
-                pins: definition::pins(asked.partitions, orbweaver_url::Policy::STANDARD, vec![]),
-                created_at_ms: 0,
-                replaces: vec![],
-            };
-            definition::write(&*log, &definition, 0).await?;
+            let pins = definition::pins(asked.plan.partitions, orbweaver_url::Policy::STANDARD, vec![]);
+            definition::write(&*log, &definition::new(CRAWL, Scope::Any, pins, 0), 0).await?;
         }
         let commits = Arc::new(Commits::open(dir.join("commits.json")).map_err(failed)?);
         Ok(Self { dir: dir.clone(), log: replay_log, commits, resumed, temporary: out.is_none() })
@@ -110,7 +84,7 @@ impl State {
 
     /// Reads the URLs that were admitted before this run from the log.
     pub(super) async fn read_back(&self, truth: &Truth) -> Result<(), LogError> {
-        let log = self.log.log();
+        let log = self.log.get();
         for partition in 0..log.partitions(topic::FRONTIER)? {
             let tp = TopicPartition::new(topic::FRONTIER, partition);
             let bounds = log.bounds(tp).await?;
@@ -129,16 +103,77 @@ impl State {
         self.dir.join(format!("seen-{instance}"))
     }
 
-    /// Removes the topics of a replay in a temporary directory, which no later run can resume, and makes any other
-    /// durable.
+    /// Removes the topics of a replay in a temporary directory, which no later run can resume, from the brokers, and
+    /// makes any other log durable. On brokers, it already is.
     pub(super) async fn end(&self) -> Result<(), Failure> {
-        if self.temporary { self.log.remove().await } else { self.log.flush() }
+        match &self.log {
+            ReplayLog::Dir(log) if !self.temporary => log.flush().map_err(failed),
+            #[cfg(feature = "cluster")]
+            ReplayLog::Brokers(log) if self.temporary => {
+                orbweaver_log::kafka::topics::delete(log).await.map_err(failed)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the disk space of all indexes and, if it is on this machine, of `crawl.seen`, in bytes.
     pub(super) fn disk_bytes(&self, instances: u32) -> u64 {
         let indexes = (0..instances).map(|instance| bytes_below(&self.index_of(instance))).sum::<u64>();
-        indexes + self.log.seen_bytes()
+        let seen = match &self.log {
+            ReplayLog::Dir(log) => log.bytes(topic::SEEN).unwrap_or_default(),
+            #[cfg(feature = "cluster")]
+            ReplayLog::Brokers(_) => 0,
+        };
+        indexes + seen
+    }
+}
+
+/// Location of a replay's log.
+pub(super) enum ReplayLog {
+    /// In the replay's directory.
+    Dir(Arc<EmbeddedLog>),
+    /// In topics of its own on brokers.
+    #[cfg(feature = "cluster")]
+    Brokers(Arc<orbweaver_log::kafka::KafkaLog>),
+}
+
+impl ReplayLog {
+    /// Opens the log, and creates missing topics.
+    async fn open(dir: &Path, asked: &Asked, prefix: &str) -> Result<Self, Failure> {
+        let partitions = asked.plan.partitions;
+        let Some(brokers) = &asked.brokers else {
+            // Without compaction, which would remove records of admitted URLs.
+            let spec = |of: &topic::TopicDescription| TopicSpec::new(of.topic, partitions, Cleanup::Keep);
+            let specs: Vec<_> = topic::topics().iter().map(spec).collect();
+            let options = Options { maintain_every: None, ..Options::default() };
+            return Ok(Self::Dir(Arc::new(EmbeddedLog::open(dir, options, &specs).map_err(failed)?)));
+        };
+        #[cfg(feature = "cluster")]
+        {
+            use orbweaver_log::kafka::GroupProtocol;
+
+            use crate::cluster::{args::Kafka, connection};
+            let (record_limit, property) = (orbweaver_log::RECORD_LIMIT, vec![]);
+            let (prefix, group_protocol) = (prefix.to_owned(), GroupProtocol::default());
+            let kafka = Kafka { prefix, group_protocol, record_limit, property };
+            let log = connection::connect(brokers, &kafka).await?;
+            orbweaver_log::kafka::topics::create(&log, partitions, None).await.map_err(failed)?;
+            eprintln!("topics of the replay: `{}.*` on {brokers}", kafka.prefix);
+            Ok(Self::Brokers(Arc::new(log)))
+        }
+        #[cfg(not(feature = "cluster"))]
+        {
+            let message = "this program was built without the feature `cluster`";
+            Err(Failure::Usage(format!("--brokers {brokers} --prefix {prefix}: {message}")))
+        }
+    }
+
+    pub(super) fn get(&self) -> Arc<dyn Log> {
+        match self {
+            Self::Dir(log) => log.clone(),
+            #[cfg(feature = "cluster")]
+            Self::Brokers(log) => log.clone(),
+        }
     }
 }
 
@@ -159,12 +194,6 @@ fn check(path: &Path, asked: &Asked) -> Result<String, Failure> {
         let reason =
             "a replay with --no-frontier cannot be resumed: its admitted URLs are not in the log; give another --out";
         return Err(Failure::Usage(format!("{}: {reason}", path.display())));
-    }
-    if !begun.from.is_empty() {
-        return Err(Failure::Usage(format!(
-            "{}: a replay of files cannot be resumed; give another --out",
-            path.display()
-        )));
     }
     Ok(prefix)
 }

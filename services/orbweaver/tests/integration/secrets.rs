@@ -1,13 +1,12 @@
 //! Secrets are in no argument and no output.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
+
+use super::command_line::program;
 
 /// Runs `orbweaver` in a directory. Returns the exit code and all output.
 fn run(arguments: &[&str], variables: &[(&str, &str)], dir: &Path) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orbweaver"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORBWEAVER_")) {
-        command.env_remove(name);
-    }
+    let mut command = program(env!("CARGO_BIN_EXE_orbweaver"));
     let output = command.args(arguments).envs(variables.iter().copied()).current_dir(dir).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(said).unwrap())

@@ -2,16 +2,11 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
-use clap::Parser as _;
-use orbweaver_log::{Options, SyncPolicy};
+use orbweaver_log::Options;
 use orbweaver_messages::topic::SEEDS;
 
 use super::*;
-use crate::{
-    cli::{Cli, Command},
-    crawl::pipeline::specs,
-    durable::tests::copy,
-};
+use crate::{cli::crawl_args, crawl::pipeline::specs, durable::tests::copy};
 
 /// Changes the checkpoints of a log as if they had been written before the system restarted, so that the log is cut to
 /// its durable part.
@@ -29,7 +24,7 @@ fn cut_power(log: &Path) {
 /// Opens a log that writes checkpoints only on request.
 fn open(dir: &Path) -> EmbeddedLog {
     let hour = Duration::from_secs(3600);
-    let options = Options { sync: SyncPolicy::Every(hour), maintain_every: None, ..Options::default() };
+    let options = Options { sync_every: hour, maintain_every: None, ..Options::default() };
     EmbeddedLog::open(dir, options, &specs()).unwrap()
 }
 
@@ -45,8 +40,7 @@ async fn seeds_in(log: &EmbeddedLog) -> u64 {
 async fn after_a_power_cut_a_crawl_that_is_marked_as_seeded_has_its_seeds() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("crawl");
-    let command = ["orbweaver", "crawl", "example.org", "example.com", "--out", out.to_str().unwrap()];
-    let Command::Crawl(args) = Cli::parse_from(command).command else { unreachable!("it is `crawl`") };
+    let args = crawl_args(&["example.org", "example.com", "--out", out.to_str().unwrap()]);
     let mut prepared = prepare(&args).unwrap();
     let log = open(&prepared.state.join("log"));
     seed(&args, &mut prepared, &log).await.unwrap();
@@ -71,38 +65,17 @@ fn break_checkpoints(log: &Path) {
 async fn a_crawl_whose_last_flush_fails_ends_with_the_error_and_its_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("crawl");
-    let command = ["orbweaver", "crawl", "example.org", "--out", out.to_str().unwrap()];
-    let Command::Crawl(args) = Cli::parse_from(command).command else { unreachable!("it is `crawl`") };
-    let prepared = prepare(&args).unwrap();
+    let prepared = prepare(&crawl_args(&["example.org", "--out", out.to_str().unwrap()])).unwrap();
     let state = prepared.state.clone();
     let pipeline = Pipeline::open(&prepared).await.unwrap();
     break_checkpoints(&state.join("log"));
     // Changes the log. It fails, too, if the flush of the opening was slow and came first.
     let _ = definition::ensure(&*pipeline.log, &prepared.settings, 0).await;
-    let end = ended(EndedBy::Complete.into(), pipeline.flush());
-    let summary = Summary {
-        ended_by: end.by,
-        pages: 1,
-        urls: pipeline.exported.tally(),
-        waiting: 0,
-        patterns_over_budget: 0,
-        links: pipeline.links(),
-        dead_letters: 0,
-        seconds: 1.0,
-        cpu_seconds: 1.0,
-        cpu_seconds_by_service: pipeline.cpu_seconds(),
-        peak_rss_bytes: 1,
-    };
+    let end = pipeline.flush().map(|()| EndedBy::Complete);
+    let summary = summary(&pipeline, EndedBy::Failed).await.unwrap();
     drop(pipeline);
     let failure = finish(&summary, end, prepared).unwrap_err();
     assert_eq!(failure.code(), 74, "{failure}");
     assert!(failure.to_string().contains("checkpoint."), "{failure}");
     assert!(!Settings::read(&state).unwrap().unwrap().complete, "the crawl can be resumed");
-}
-
-#[test]
-fn the_error_of_a_service_is_reported_before_that_of_the_flush() {
-    let failed = End { by: EndedBy::Failed, error: Some("fetcher: it stopped".to_owned()) };
-    let end = ended(failed, Err("the log failed".to_owned()));
-    assert_eq!(end.error.as_deref(), Some("fetcher: it stopped"));
 }
