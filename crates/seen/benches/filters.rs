@@ -13,7 +13,7 @@ use std::{
 use fastbloom::BloomFilter;
 use growable_bloom_filter::GrowableBloom;
 use orbweaver_messages::{SeenBatch, SeenEntry};
-use orbweaver_seen::{IndexCheckpoint, SeenIndex, SeenPartition};
+use orbweaver_seen::{IndexCheckpoint, IndexStats, SeenIndex};
 use orbweaver_url::Fingerprint;
 
 const ASKED: usize = 1_000_000;
@@ -118,7 +118,7 @@ fn exact(row: &Row<'_>) {
 /// The complete index: with its disk lookups and all of its SSTables.
 fn index(row: &Row<'_>, index: &SeenIndex) {
     let (mut partition, insert) = timed(row.elements, || {
-        let mut partition = SeenPartition::open(index, 0).expect("the disk");
+        let mut partition = index.partition(0).expect("the disk");
         for (offset, batch) in row.elements.chunks(BATCH).enumerate() {
             let entry = |fingerprint: &Fingerprint| SeenEntry { slot: 0, depth: 1, fingerprint: *fingerprint };
             let batch = SeenBatch { entries: batch.iter().map(entry).collect() };
@@ -128,15 +128,10 @@ fn index(row: &Row<'_>, index: &SeenIndex) {
         partition
     });
     partition.depth_of(Fingerprint([1; 16])).expect("the disk");
-    let bytes = partition.filter_bytes() as f64;
+    let bytes = partition.stats().filter_bytes as f64;
     row.print(insert, bytes, |fingerprint| partition.depth_of(*fingerprint).expect("the disk").is_some());
-    let lookups = partition.lookups();
-    println!(
-        "| … {} SSTables, {} disk lookups, {} fruitless | | | | | |",
-        partition.run_count(),
-        lookups.disk,
-        lookups.false_positives
-    );
+    let IndexStats { tables, lookups, .. } = partition.stats();
+    println!("| … {tables} SSTables, {} disk lookups, {} fruitless | | | | | |", lookups.disk, lookups.false_positives);
 }
 
 fn main() {

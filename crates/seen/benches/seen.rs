@@ -1,4 +1,4 @@
-//! Cost of a look-up in each tier, and of a restore.
+//! Cost of a look-up in the recent cache, and of a restore. `filters` measures the look-ups in an index.
 
 #![allow(clippy::expect_used, reason = "a benchmark is a test")]
 
@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_messages::{SeenBatch, SeenEntry};
-use orbweaver_seen::{IndexCheckpoint, Recent, SeenIndex, SeenPartition};
+use orbweaver_seen::{IndexCheckpoint, Recent, SeenIndex};
 use orbweaver_url::Fingerprint;
 
 const KNOWN: u32 = 1_000_000;
@@ -34,27 +34,16 @@ fn tiers(criterion: &mut Criterion) {
 
     let directory = tempfile::tempdir().expect("a directory");
     let index = SeenIndex::open(directory.path()).expect("the disk");
-    let mut partition = SeenPartition::open(&index, 0).expect("the disk");
+    let mut partition = index.partition(0).expect("the disk");
     for offset in 0..KNOWN / 1000 {
         let (position, batch) = record(offset);
         partition.read_back(position, &batch).expect("the disk");
     }
     partition.serve().expect("the disk");
-    let unknown = (KNOWN..2 * KNOWN).map(fingerprint).collect::<Vec<_>>();
-    let mut numbers = (0..).map(|number: usize| number.wrapping_mul(7919) % unknown.len());
-    criterion.bench_function("partition of a million: unknown (filter)", |bencher| {
-        bencher.iter(|| partition.depth_of(black_box(unknown[numbers.next().unwrap_or_default()])).expect("the disk"));
-    });
-    criterion.bench_function("partition of a million: known (disk)", |bencher| {
-        let mut numbers = (0..).map(|number: usize| number.wrapping_mul(7919) % fingerprints.len());
-        bencher.iter(|| {
-            partition.depth_of(black_box(fingerprints[numbers.next().unwrap_or_default()])).expect("the disk")
-        });
-    });
     let mut group = criterion.benchmark_group("restore");
     group.sample_size(10).throughput(Throughput::Elements(u64::from(KNOWN)));
     group.bench_function("open the index of a million", |bencher| {
-        bencher.iter(|| SeenPartition::open(&index, 0).expect("the disk"));
+        bencher.iter(|| index.partition(0).expect("the disk"));
     });
     let records = (0..KNOWN / 1000).map(record).collect::<Vec<_>>();
     group.bench_function("replay a million without an index", |bencher| {
@@ -62,7 +51,7 @@ fn tiers(criterion: &mut Criterion) {
             || tempfile::tempdir().expect("a directory"),
             |directory| {
                 let index = SeenIndex::open(directory.path()).expect("the disk");
-                let mut partition = SeenPartition::open(&index, 0).expect("the disk");
+                let mut partition = index.partition(0).expect("the disk");
                 for (position, batch) in &records {
                     partition.read_back(*position, batch).expect("the disk");
                 }

@@ -4,7 +4,7 @@ use growable_bloom_filter::{GrowableBloom, GrowableBloomBuilder};
 use orbweaver_messages::{SeenBatch, SeenEntry};
 use orbweaver_url::Fingerprint;
 
-use crate::{IndexCheckpoint, Lookups};
+use crate::{IndexCheckpoint, IndexStats, Lookups, SeenError, SeenPartition};
 
 /// Upper bound of the probability that a new URL is mistaken for a known one and lost.
 pub const FALSE_POSITIVES: f64 = 1e-6;
@@ -16,8 +16,8 @@ const GROWTH: usize = 2;
 const SAMPLE: usize = 1 << 17;
 
 /// Bloom filter over one partition of `crawl.seen`, rebuilt from the log whenever the partition opens.
-#[derive(Debug)]
-pub struct BloomPartition {
+#[derive(Debug, Default)]
+pub(crate) struct BloomPartition {
     /// Number of records that the log held when the filter was created; determines its capacity.
     records: u64,
     records_read: u64,
@@ -33,66 +33,17 @@ impl BloomPartition {
     /// Creates an empty index for a partition that holds about `records` records. The log must then be replayed from
     /// its start.
     pub(crate) fn new(records: u64) -> Self {
-        Self {
-            records,
-            records_read: 0,
-            sample: vec![],
-            filter: None,
-            capacity: 0,
-            position: None,
-            lookups: Lookups::default(),
-        }
-    }
-
-    /// Returns the last record that was read back.
-    pub(crate) fn position(&self) -> Option<IndexCheckpoint> {
-        self.position
-    }
-
-    /// Applies a record of the log, in log order.
-    pub(crate) fn read_back(&mut self, at: IndexCheckpoint, batch: &SeenBatch) {
-        if self.position.is_some_and(|known| at.offset <= known.offset) {
-            return;
-        }
-        self.position = Some(at);
-        self.records_read += 1;
-        self.insert(&batch.entries);
-        if self.sample.len() >= SAMPLE {
-            self.filter();
-        }
-    }
-
-    /// Ends the restore: from now on "not found" is final.
-    pub(crate) fn serve(&mut self) {
-        self.filter();
-    }
-
-    /// Applies entries whose record is acknowledged.
-    pub(crate) fn acknowledge(&mut self, entries: &[SeenEntry]) {
-        self.insert(entries);
-    }
-
-    /// Returns 0, which stands for any depth, if the URL was admitted; also for one in a million of other URLs.
-    pub(crate) fn depth_of(&mut self, fingerprint: Fingerprint) -> Option<u16> {
-        let known = self.filter().contains(fingerprint.0);
-        self.lookups.count(known);
-        self.lookups.unverified += u64::from(known);
-        known.then_some(0)
-    }
-
-    /// Returns the lookup statistics so far.
-    pub(crate) fn lookups(&self) -> Lookups {
-        self.lookups
+        Self { records, ..Self::default() }
     }
 
     /// Returns the number of entries, excluding those that the filter mistook for known ones.
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.sample.len() + self.filter.as_ref().map_or(0, GrowableBloom::len)
     }
 
     /// Returns the memory of the filters in bytes, computed as the library allocates it.
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "an estimate of memory")]
-    pub(crate) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let (mut capacity, mut error) = (self.capacity as f64, first_error());
         let (mut room, mut bytes) = (0.0, 0.0);
         while self.filter.is_some() && room < self.len() as f64 {
@@ -129,6 +80,47 @@ impl BloomPartition {
     }
 }
 
+impl SeenPartition for BloomPartition {
+    fn position(&self) -> Option<IndexCheckpoint> {
+        self.position
+    }
+
+    fn read_back(&mut self, at: IndexCheckpoint, batch: &SeenBatch) -> Result<(), SeenError> {
+        if self.position.is_some_and(|known| at.offset <= known.offset) {
+            return Ok(());
+        }
+        self.position = Some(at);
+        self.records_read += 1;
+        self.insert(&batch.entries);
+        if self.sample.len() >= SAMPLE {
+            self.filter();
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self) -> Result<(), SeenError> {
+        self.filter();
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, entries: &[SeenEntry], _: u64) -> Result<(), SeenError> {
+        self.insert(entries);
+        Ok(())
+    }
+
+    fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
+        let known = self.filter().contains(fingerprint.0);
+        self.lookups.count(known);
+        self.lookups.unverified += u64::from(known);
+        Ok(known.then_some(0))
+    }
+
+    fn stats(&self) -> IndexStats {
+        let (lookups, entries) = (self.lookups, self.len() as u64);
+        IndexStats { lookups, entries, filter_bytes: self.bytes(), ..IndexStats::default() }
+    }
+}
+
 /// Returns the error of the first filter: the errors of all form a geometric series.
 fn first_error() -> f64 {
     FALSE_POSITIVES * (1.0 - TIGHTENING)
@@ -147,19 +139,22 @@ mod tests {
         let mut partition = BloomPartition::new(reported);
         for record in 0..records {
             let batch = SeenBatch { entries: (record * each..(record + 1) * each).map(entry).collect() };
-            partition.read_back(IndexCheckpoint::of(record as u64, 1, b"value"), &batch);
+            partition.read_back(IndexCheckpoint::of(record as u64, 1, b"value"), &batch).unwrap();
         }
-        partition.serve();
+        partition.serve().unwrap();
         partition
+    }
+
+    fn is_known(partition: &mut BloomPartition, number: usize) -> bool {
+        partition.depth_of(entry(number).fingerprint).unwrap() == Some(0)
     }
 
     #[test]
     fn every_admitted_url_is_known_and_about_one_in_a_million_others() {
         for reported in [2_000, 1] {
             let mut partition = restored(2_000, 500, reported);
-            assert!((0..1_000_000).all(|number| partition.depth_of(entry(number).fingerprint) == Some(0)));
-            let others = 1_000_000..3_000_000;
-            let wrong = others.filter(|number| partition.depth_of(entry(*number).fingerprint).is_some()).count();
+            assert!((0..1_000_000).all(|number| is_known(&mut partition, number)));
+            let wrong = (1_000_000..3_000_000).filter(|number| is_known(&mut partition, *number)).count();
             assert!(wrong <= 10, "{wrong} of two million; {reported} records were reported");
             assert!(partition.len() > 999_990);
         }
@@ -172,19 +167,18 @@ mod tests {
         assert!((4_000_000..6_000_000).contains(&bytes), "{bytes}");
         assert_eq!(partition.capacity, 1_250_000);
         // Growth after that is by further filters.
-        (1_000_000..1_300_000).for_each(|number| partition.acknowledge(&[entry(number)]));
+        (1_000_000..1_300_000).for_each(|number| partition.acknowledge(&[entry(number)], 0).unwrap());
         assert!(partition.bytes() > 2 * bytes);
     }
 
     #[test]
     fn a_record_read_back_twice_counts_once_and_an_empty_log_costs_half_a_megabyte() {
         let mut partition = BloomPartition::new(0);
-        partition.serve();
-        assert_eq!((partition.len(), partition.depth_of(entry(1).fingerprint)), (0, None));
-        partition.acknowledge(&[entry(1)]);
+        partition.serve().unwrap();
+        assert_eq!((partition.len(), partition.depth_of(entry(1).fingerprint).unwrap()), (0, None));
+        partition.acknowledge(&[entry(1)], 0).unwrap();
         let (at, batch) = (IndexCheckpoint::of(0, 1, b"value"), SeenBatch { entries: vec![entry(1)] });
-        partition.read_back(at, &batch);
-        partition.read_back(at, &batch);
+        (0..2).for_each(|_| partition.read_back(at, &batch).unwrap());
         assert_eq!((partition.len(), partition.records_read, partition.position()), (1, 1, Some(at)));
         assert!((400_000..600_000).contains(&partition.bytes()), "{}", partition.bytes());
     }

@@ -6,18 +6,10 @@
 pub enum SeenError {
     /// Reading or writing failed.
     #[error("{path}: {reason}; free space, repair the disk, or delete the directory to rebuild the index")]
-    Disk {
-        /// Directory of the index.
-        path: String,
-        /// Reason of the failure.
-        reason: String,
-    },
+    Disk { path: String, reason: String },
     /// Another process holds the index.
     #[error("{path}: the index is in use by another process")]
-    InUse {
-        /// Directory of the index.
-        path: String,
-    },
+    InUse { path: String },
     /// The log does not hold the record of the index checkpoint; the index was discarded.
     #[error(
         "partition {partition}: the record of the index checkpoint at offset {offset} is not in the log; \
@@ -33,11 +25,7 @@ pub enum SeenError {
         "partition {partition}: {entries} acknowledged URLs were not read back from the log; restart the process to \
          resume reading at the index checkpoint"
     )]
-    Behind {
-        partition: u32,
-        /// Number of entries not read back.
-        entries: usize,
-    },
+    Behind { partition: u32, entries: usize },
     /// The partition number is out of range.
     #[error("partition {0} is out of range; there are 16384 at most")]
     Partition(u32),

@@ -6,7 +6,7 @@ use orbweaver_messages::{SeenBatch, SeenEntry};
 use orbweaver_url::Fingerprint;
 
 use crate::{
-    IndexCheckpoint, Lookups, SeenError,
+    IndexCheckpoint, IndexStats, SeenError,
     bloom::BloomPartition,
     exact::{ExactIndex, ExactPartition},
 };
@@ -52,143 +52,50 @@ impl SeenIndex {
             Self::Bloom(_) => Ok(()),
         }
     }
-}
 
-/// Index of one partition of `crawl.seen`.
-#[derive(Debug)]
-pub enum SeenPartition {
-    /// In memory and SSTables.
-    Exact(Box<ExactPartition>),
-    /// A Bloom filter.
-    Bloom(BloomPartition),
-}
-
-/// Calls a method of either kind.
-macro_rules! either {
-    ($self:ident, $partition:ident => $call:expr) => {
-        match $self {
-            Self::Exact($partition) => $call,
-            Self::Bloom($partition) => $call,
-        }
-    };
-}
-
-impl SeenPartition {
-    /// Opens the index of a partition at its checkpoint. The log must then be replayed from [`Self::position`],
-    /// including that record, or else from its start; then call [`Self::serve`].
-    pub fn open(index: &SeenIndex, partition: u32) -> Result<Self, SeenError> {
-        Ok(match index {
-            SeenIndex::Exact(index) => Self::Exact(Box::new(ExactPartition::open(index, partition)?)),
-            SeenIndex::Bloom(records) => {
-                Self::Bloom(BloomPartition::new(records.get(partition as usize).copied().unwrap_or_default()))
+    /// Opens the index of a partition at its checkpoint. The log must then be replayed from
+    /// [`SeenPartition::position`], including that record, or else from its start; then call [`SeenPartition::serve`].
+    pub fn partition(&self, partition: u32) -> Result<Box<dyn SeenPartition>, SeenError> {
+        Ok(match self {
+            Self::Exact(index) => Box::new(ExactPartition::open(index, partition)?),
+            Self::Bloom(records) => {
+                Box::new(BloomPartition::new(records.get(partition as usize).copied().unwrap_or_default()))
             }
         })
     }
+}
 
+/// Index of one partition of `crawl.seen`.
+pub trait SeenPartition: Send + std::fmt::Debug {
     /// Returns the last record that was read back.
-    #[must_use]
-    pub fn position(&self) -> Option<IndexCheckpoint> {
-        either!(self, partition => partition.position())
-    }
+    fn position(&self) -> Option<IndexCheckpoint>;
 
     /// Applies a record of the log, in log order. The first one must be the record at the checkpoint.
     ///
     /// # Errors
     /// When the disk fails; or when the index was built from another log, which discards the index.
-    pub fn read_back(&mut self, at: IndexCheckpoint, batch: &SeenBatch) -> Result<(), SeenError> {
-        match self {
-            Self::Exact(partition) => partition.read_back(at, batch)?,
-            Self::Bloom(partition) => partition.read_back(at, batch),
-        }
-        Ok(())
-    }
+    fn read_back(&mut self, at: IndexCheckpoint, batch: &SeenBatch) -> Result<(), SeenError>;
 
     /// Ends the restore: from now on "not found" is final.
     ///
     /// # Errors
     /// When the disk fails; or when the record at the checkpoint was not in the log, which discards the index.
-    pub fn serve(&mut self) -> Result<(), SeenError> {
-        match self {
-            Self::Exact(partition) => partition.serve()?,
-            Self::Bloom(partition) => partition.serve(),
-        }
-        Ok(())
-    }
+    fn serve(&mut self) -> Result<(), SeenError>;
 
     /// Applies entries whose record is acknowledged at this offset. Does not move the checkpoint.
-    pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
-        match self {
-            Self::Exact(partition) => partition.acknowledge(entries, offset)?,
-            Self::Bloom(partition) => partition.acknowledge(entries),
-        }
-        Ok(())
-    }
+    fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError>;
 
     /// Returns the depth at which this URL was admitted, if it was; a Bloom filter returns 0 for any depth.
-    pub fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
-        match self {
-            Self::Exact(partition) => partition.depth_of(fingerprint),
-            Self::Bloom(partition) => Ok(partition.depth_of(fingerprint)),
-        }
-    }
+    fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError>;
 
     /// Writes the entries read back, with the resulting checkpoint, and waits until they are on disk.
-    pub fn write(&mut self) -> Result<(), SeenError> {
-        match self {
-            Self::Exact(partition) => partition.write(),
-            Self::Bloom(_) => Ok(()),
-        }
+    fn write(&mut self) -> Result<(), SeenError> {
+        Ok(())
     }
 
     /// Starts to write the entries read back; waits only if the disk is far behind. The next lookup reports a failure.
-    pub fn write_soon(&mut self) {
-        if let Self::Exact(partition) = self {
-            partition.write_soon();
-        }
-    }
+    fn write_soon(&mut self) {}
 
-    /// Returns the lookup statistics so far.
-    #[must_use]
-    pub fn lookups(&self) -> Lookups {
-        either!(self, partition => partition.lookups())
-    }
-
-    /// Returns the number of entries; an entry written again at a lesser depth counts twice until the next compaction.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        either!(self, partition => partition.len())
-    }
-
-    /// Returns `true` if no URL was ever admitted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the number of entries that are only in memory, which have no filter.
-    #[must_use]
-    pub fn in_memory(&self) -> usize {
-        match self {
-            Self::Exact(partition) => partition.in_memory(),
-            Self::Bloom(_) => 0,
-        }
-    }
-
-    /// Returns the memory of the filters in bytes.
-    #[must_use]
-    pub fn filter_bytes(&self) -> u64 {
-        match self {
-            Self::Exact(partition) => partition.filter_bytes(),
-            Self::Bloom(partition) => partition.bytes(),
-        }
-    }
-
-    /// Returns the number of SSTables on disk, each with its own filter.
-    #[must_use]
-    pub fn run_count(&self) -> usize {
-        match self {
-            Self::Exact(partition) => partition.run_count(),
-            Self::Bloom(_) => 0,
-        }
-    }
+    /// Returns the look-ups so far, and the size.
+    fn stats(&self) -> IndexStats;
 }

@@ -12,21 +12,9 @@
 //!    size, whose hits are verified. Or it is a Bloom filter in memory, which loses one in a million URLs and needs no
 //!    disk.
 //!
-//! [`novelty`] then decides. Cache and index change only when the `seen` record is acknowledged
+//! [`admits`] then decides. Cache and index change only when the `seen` record is acknowledged
 //! ([`SeenPartition::acknowledge`]); the index's [`IndexCheckpoint`] moves only by records read back in order
 //! ([`SeenPartition::read_back`]), and is stored in one write with the entries that it covers.
-//!
-//! | module | contents |
-//! |---|---|
-//! | `novelty` | the decision (pure) |
-//! | `recent` | the cache (pure) |
-//! | `pending` | pending admissions and their waiting origins (pure) |
-//! | `index` | the index of a process and of a partition, of either kind |
-//! | `exact` | on disk |
-//! | `bloom` | in memory (pure) |
-//! | `index_checkpoint` | index checkpoint and its verification |
-//! | `lookups` | statistics of lookups |
-//! | `keyed` | maps by fingerprint |
 
 mod bloom;
 mod error;
@@ -34,16 +22,16 @@ mod exact;
 mod index;
 mod index_checkpoint;
 mod keyed;
-mod lookups;
 mod novelty;
 mod pending;
 mod recent;
+mod stats;
 
 pub use bloom::FALSE_POSITIVES;
 pub use error::SeenError;
 pub use index::{SeenIndex, SeenPartition};
 pub use index_checkpoint::IndexCheckpoint;
-pub use lookups::Lookups;
-pub use novelty::{Novelty, novelty};
+pub use novelty::admits;
 pub use pending::{DurablePlan, PendingAdmissions, PendingUrl};
 pub use recent::{Recent, RecentCounts};
+pub use stats::{IndexStats, Lookups};

@@ -1,33 +1,11 @@
-//! Decision whether a discovered URL is new.
+//! Decision whether a discovered URL is admitted.
 
-/// Novelty of a discovered URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Novelty {
-    /// The URL was never admitted.
-    First,
-    /// Admitted at a greater depth: its links, cut off by the depth limit then, may be within reach now.
-    Shallower,
-    /// Admitted at the same or a lesser depth, or depth does not matter.
-    Known,
-}
-
-impl Novelty {
-    /// Returns `true` if the URL is admitted.
-    #[must_use]
-    pub fn passes(self) -> bool {
-        self != Self::Known
-    }
-}
-
-/// Decides on a URL discovered at `depth` that was admitted at the depth `known`, if ever. `depth_limited`: the crawl
-/// has a maximum depth.
+/// Returns `true` if a URL discovered at `depth` is admitted that was admitted before at the depth `known`, if ever: the
+/// URL is new, or its links, cut off by the depth limit then, may be within reach now. `depth_limited`: the crawl has a
+/// maximum depth.
 #[must_use]
-pub fn novelty(known: Option<u16>, depth: u16, depth_limited: bool) -> Novelty {
-    match known {
-        None => Novelty::First,
-        Some(known) if depth_limited && depth < known => Novelty::Shallower,
-        Some(_) => Novelty::Known,
-    }
+pub fn admits(known: Option<u16>, depth: u16, depth_limited: bool) -> bool {
+    known.is_none_or(|known| depth_limited && depth < known)
 }
 
 #[cfg(test)]
@@ -36,11 +14,7 @@ mod tests {
 
     #[test]
     fn a_url_passes_once_and_again_from_nearer_where_depth_is_limited() {
-        assert_eq!(novelty(None, 3, false), Novelty::First);
-        assert_eq!(novelty(None, 3, true), Novelty::First);
-        assert_eq!(novelty(Some(3), 3, true), Novelty::Known);
-        assert_eq!(novelty(Some(3), 4, true), Novelty::Known);
-        assert_eq!(novelty(Some(3), 2, true), Novelty::Shallower);
-        assert_eq!(novelty(Some(3), 2, false), Novelty::Known);
+        assert!(admits(None, 3, false) && admits(None, 3, true) && admits(Some(3), 2, true));
+        assert!(!admits(Some(3), 3, true) && !admits(Some(3), 4, true) && !admits(Some(3), 2, false));
     }
 }

@@ -1,9 +1,6 @@
 //! Pending admissions: URLs whose plan is not yet durable, and their waiting origins.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    hash::Hash,
-};
+use std::{collections::HashMap, hash::Hash};
 
 use orbweaver_messages::SeenEntry;
 use orbweaver_url::Fingerprint;
@@ -55,12 +52,6 @@ impl<O, S> Default for PendingAdmissions<O, S> {
 }
 
 impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
-    /// Returns the number of pending plans.
-    #[must_use]
-    pub fn plans(&self) -> usize {
-        self.plans.len()
-    }
-
     /// Returns the pending admission of this URL, if there is one.
     #[must_use]
     pub fn get(&self, fingerprint: Fingerprint) -> Option<PendingUrl> {
@@ -104,10 +95,7 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
 
     /// Removes a plan that became durable. Returns `None` if it is not known, as after its partition was closed.
     pub fn settle(&mut self, token: u64) -> Option<DurablePlan<O, S>> {
-        let plan = self.plans.remove(&token)?;
-        for entry in &plan.entries {
-            self.urls.remove(&entry.fingerprint);
-        }
+        let plan = self.take(token)?;
         let completes = plan.waiting.into_iter().filter(|origin| self.release(origin)).collect();
         Some(DurablePlan { entries: plan.entries, deferred: plan.deferred, completes })
     }
@@ -115,13 +103,17 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
     /// Removes a plan that the log refused. Origins that wait for it no longer wait for anything, not even for other
     /// plans: [`DurablePlan::completes`] must be rejected.
     pub fn refuse(&mut self, token: u64) -> Option<DurablePlan<O, S>> {
-        let PendingPlan { entries, waiting, mut deferred } = self.plans.remove(&token)?;
-        for entry in &entries {
-            self.urls.remove(&entry.fingerprint);
-        }
+        let PendingPlan { entries, waiting, mut deferred } = self.take(token)?;
         let completes = waiting.into_iter().filter(|origin| self.holds.remove(origin).is_some()).collect();
         deferred.retain(|(origin, _)| self.holds.contains_key(origin));
         Some(DurablePlan { entries, deferred, completes })
+    }
+
+    /// Removes a plan, and the URLs that it admits.
+    fn take(&mut self, token: u64) -> Option<PendingPlan<O, S>> {
+        let plan = self.plans.remove(&token)?;
+        plan.entries.iter().for_each(|entry| _ = self.urls.remove(&entry.fingerprint));
+        Some(plan)
     }
 
     /// Removes one wait of `origin`; returns `true` if it no longer waits for anything.
@@ -136,12 +128,7 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
     }
 
     fn hold(&mut self, origin: O) {
-        match self.holds.entry(origin) {
-            Entry::Occupied(mut holds) => *holds.get_mut() += 1,
-            Entry::Vacant(place) => {
-                place.insert(1);
-            }
-        }
+        *self.holds.entry(origin).or_default() += 1;
     }
 
     fn plan(&mut self, token: u64) -> &mut PendingPlan<O, S> {
@@ -230,7 +217,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(completed.len(), records.len());
-            prop_assert!(pending.urls.is_empty() && pending.holds.is_empty() && pending.plans() == 0);
+            prop_assert!(pending.urls.is_empty() && pending.holds.is_empty() && pending.plans.is_empty());
         }
     }
 }

@@ -21,16 +21,12 @@ impl SeenLog {
         IndexCheckpoint::of(offset as u64, 1_000 + offset as i64, &self.0[offset].encode())
     }
 
-    fn replay(&self, partition: &mut SeenPartition, from: usize) {
+    fn restore(&self, index: &SeenIndex) -> Box<dyn SeenPartition> {
+        let mut partition = index.partition(PARTITION).expect("the disk");
+        let from = partition.position().map_or(0, |position| position.offset as usize);
         for offset in from..self.0.len() {
             partition.read_back(self.position(offset), &self.0[offset]).expect("the disk");
         }
-    }
-
-    fn restore(&self, index: &SeenIndex) -> SeenPartition {
-        let mut partition = SeenPartition::open(index, PARTITION).expect("the disk");
-        let from = partition.position().map_or(0, |position| position.offset as usize);
-        self.replay(&mut partition, from);
         partition.serve().expect("the log belongs to the index");
         partition
     }
@@ -130,30 +126,13 @@ proptest! {
 }
 
 #[test]
-fn deleting_the_index_while_stopped_changes_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("seen");
-    let log = SeenLog((0..200u8).map(|n| batch(&[(n, 1), (n.wrapping_add(7), 2)])).collect());
-    let index = SeenIndex::open(&path).expect("the disk");
-    let answers = |index: &SeenIndex| -> Vec<_> {
-        let mut partition = log.restore(index);
-        (0..=255).map(|url| partition.depth_of(fingerprint(url)).expect("the disk")).collect()
-    };
-    let first = answers(&index);
-    assert_eq!(answers(&index), first, "with the index");
-    drop(index);
-    std::fs::remove_dir_all(&path).expect("the disk");
-    assert_eq!(answers(&SeenIndex::open(&path).expect("the disk")), first, "without");
-}
-
-#[test]
 fn an_index_over_another_log_is_thrown_away_and_says_so() {
     let directory = tempfile::tempdir().expect("a directory");
     let index = SeenIndex::open(directory.path()).expect("the disk");
     let own = SeenLog(vec![batch(&[(1, 0)]), batch(&[(2, 0)])]);
     drop(own.restore(&index));
     let other = SeenLog(vec![batch(&[(1, 0)]), batch(&[(3, 0)])]);
-    let mut partition = SeenPartition::open(&index, PARTITION).expect("the disk");
+    let mut partition = index.partition(PARTITION).expect("the disk");
     let refused = partition.read_back(other.position(1), &other.0[1]);
     assert!(matches!(refused, Err(SeenError::Foreign { partition: PARTITION, offset: 1 })), "{refused:?}");
     let mut partition = other.restore(&index);
@@ -166,7 +145,7 @@ fn an_index_beyond_the_end_of_its_log_is_thrown_away() {
     let directory = tempfile::tempdir().expect("a directory");
     let index = SeenIndex::open(directory.path()).expect("the disk");
     drop(SeenLog(vec![batch(&[(1, 0)])]).restore(&index));
-    let mut partition = SeenPartition::open(&index, PARTITION).expect("the disk");
+    let mut partition = index.partition(PARTITION).expect("the disk");
     assert!(matches!(partition.serve(), Err(SeenError::Foreign { .. })), "the record at the position never came");
     assert!(index.position(PARTITION).expect("the disk").is_none());
 }

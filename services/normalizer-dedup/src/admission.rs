@@ -7,7 +7,7 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Partition};
 use orbweaver_messages::{Discovered, DiscoveryKind, FrontierUrl, Millis, SeenEntry, Trail, Traps, UrlContext};
-use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, novelty};
+use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, admits};
 use orbweaver_stage::{Origin, Plan, Token};
 use orbweaver_url::{Fingerprint, Slot, Url, WideDomains, parse, slot_of};
 
@@ -23,7 +23,7 @@ pub(crate) const LONGEST_CHAIN: usize = 20;
 #[derive(Debug)]
 pub(crate) struct OpenPartition {
     pub(crate) partition: Partition,
-    pub(crate) seen: SeenPartition,
+    pub(crate) seen: Box<dyn SeenPartition>,
     pub(crate) pending: PendingAdmissions<Origin, Discovered>,
     pub(crate) draft: Option<Draft>,
     /// Scope entries of plans in flight, as (crawl, entry).
@@ -34,7 +34,7 @@ pub(crate) struct OpenPartition {
 }
 
 impl OpenPartition {
-    pub(crate) fn new(partition: Partition, seen: SeenPartition) -> Self {
+    pub(crate) fn new(partition: Partition, seen: Box<dyn SeenPartition>) -> Self {
         Self {
             partition,
             seen,
@@ -117,7 +117,7 @@ impl Admission<'_> {
     /// canonical.
     fn recall(&mut self, fingerprint: Fingerprint, depth: u16) -> Option<LinkOutcome> {
         let known = self.recent.get(fingerprint)?;
-        (!self.sight(Some(known), depth).passes()).then_some(LinkOutcome::Duplicate)
+        (!self.admits(Some(known), depth)).then_some(LinkOutcome::Duplicate)
     }
 
     /// Slow path.
@@ -148,7 +148,7 @@ impl Admission<'_> {
             judged = true;
         }
         if let Some(pending) = self.served.pending.get(fingerprint) {
-            if self.sight(Some(pending.depth), *depth).passes() {
+            if self.admits(Some(pending.depth), *depth) {
                 // One outstanding write per key (docs/protocol.md#one-write-per-key): decided once the other plan is
                 // durable.
                 return Ok(Decision::Deferred(pending.token));
@@ -158,11 +158,10 @@ impl Admission<'_> {
         }
         let known = match self.recent.get(fingerprint) {
             // The cached depth may be greater than the known one.
-            Some(known) if !self.sight(Some(known), *depth).passes() => Some(known),
+            Some(known) if !self.admits(Some(known), *depth) => Some(known),
             _ => self.served.seen.depth_of(fingerprint)?,
         };
-        let sight = self.sight(known, *depth);
-        if let (Some(known), false) = (known, sight.passes()) {
+        if let Some(known) = known.filter(|_| !self.admits(known, *depth)) {
             self.recent.insert(fingerprint, known);
             self.recent.insert(link.as_found, known);
             return Ok(Decision::Made(LinkOutcome::Duplicate));
@@ -176,8 +175,8 @@ impl Admission<'_> {
         Ok(Decision::Made(if known.is_some() { LinkOutcome::Shallower } else { LinkOutcome::New }))
     }
 
-    fn sight(&self, known: Option<u16>, depth: u16) -> orbweaver_seen::Novelty {
-        novelty(known, depth, self.rules.applied.rules.limits_depth())
+    fn admits(&self, known: Option<u16>, depth: u16) -> bool {
+        admits(known, depth, self.rules.applied.rules.limits_depth())
     }
 
     fn admit_url(&mut self, waiting: &FrontierUrl, link: Link<'_>) {

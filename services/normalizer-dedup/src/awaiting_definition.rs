@@ -86,7 +86,7 @@ impl NormalizerDedup {
     pub(crate) fn look_again(&mut self, now: Millis, actions: &mut Wanted) -> Result<(), SeenError> {
         let mut define = false;
         for held in std::mem::take(&mut self.held.held) {
-            let creates = self.may_create(&held.crawl);
+            let creates = self.config.creates_default_crawl && held.crawl == self.config.default_crawl;
             let reason = match self.crawls.find(&held.crawl) {
                 CrawlLookup::Defined(..) => {
                     self.one(held.origin, held.record, now, actions)?;
@@ -119,11 +119,6 @@ impl NormalizerDedup {
         }
         self.end_call(now, actions);
         Ok(())
-    }
-
-    /// Returns `true` if this service may create the crawl when no definition exists.
-    fn may_create(&self, crawl: &str) -> bool {
-        self.config.creates_default_crawl && crawl == self.config.default_crawl
     }
 
     /// Creates the record that defines the default crawl. Several instances may write one concurrently: the last

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use orbweaver_log::ConsumerRecord;
 use orbweaver_messages::{Pins, ScopeEntry, decode};
 use orbweaver_scope::{Change, ControlRecord, Definitions, check_pins};
@@ -13,7 +12,6 @@ use crate::scope::{Entries, Rules};
 /// State of a crawl in addition to its definition.
 #[derive(Debug)]
 pub(crate) struct Crawl {
-    /// Canonical policy.
     policy: Policy,
     pub(crate) entries: Entries,
 }
@@ -34,11 +32,9 @@ pub(crate) enum CrawlLookup<'a> {
 pub(crate) enum ControlChange {
     /// The applicable definition of a crawl.
     Definition,
-    /// A scope entry.
-    Entry,
     /// None: an unusable definition.
     Refused,
-    /// None: a record without meaning for this service.
+    /// No definition: a scope entry, a record that was applied before, or one without meaning for this service.
     Nothing,
 }
 
@@ -104,26 +100,28 @@ impl Crawls {
                 return Ok(ControlChange::Refused);
             }
             Change::Known => return Ok(ControlChange::Nothing),
-            Change::Foreign => return Ok(self.entry(record)),
+            Change::Foreign => {
+                self.entry(record);
+                return Ok(ControlChange::Nothing);
+            }
         }
         Ok(ControlChange::Definition)
     }
 
     /// Applies a record that is not a definition: a scope entry, or a record of others.
-    fn entry(&mut self, record: &ConsumerRecord) -> ControlChange {
+    fn entry(&mut self, record: &ConsumerRecord) {
         let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
-        let Some((name, entry)) = key.strip_prefix("scope/").and_then(|rest| rest.split_once('/')) else {
-            return ControlChange::Nothing;
-        };
-        match &record.value {
-            None => {
-                if let Some(crawl) = self.crawls.get_mut(name) {
-                    crawl.entries.remove(entry);
-                }
+        let Some((name, entry)) = key.strip_prefix("scope/").and_then(|rest| rest.split_once('/')) else { return };
+        let Some(value) = &record.value else {
+            if let Some(crawl) = self.crawls.get_mut(name) {
+                crawl.entries.remove(entry);
             }
-            Some(value) => self.add_entry(record, value),
+            return;
+        };
+        match decode::<ScopeEntry>("scope-entry", Some(value)) {
+            Ok(entry) => self.entry_is_durable(&entry.crawl, &entry.entry),
+            Err(error) => tracing::error!(offset = record.offset, %error, "a scope entry cannot be used"),
         }
-        ControlChange::Entry
     }
 
     /// Sets the number of partitions of the pipeline and compares the pins of all crawls. Call it when all definitions
@@ -132,13 +130,6 @@ impl Crawls {
         self.partitions = Some(partitions);
         let mut pinned = self.definitions.all().map(|(name, applied)| (name, &applied.definition.pins));
         pinned.try_for_each(|(name, pins)| check(name, pins, partitions, &self.wide))
-    }
-
-    fn add_entry(&mut self, record: &ConsumerRecord, value: &Bytes) {
-        match decode::<ScopeEntry>("scope-entry", Some(value)) {
-            Ok(entry) => self.entry_is_durable(&entry.crawl, &entry.entry),
-            Err(error) => tracing::error!(offset = record.offset, %error, "a scope entry cannot be used"),
-        }
     }
 }
 
@@ -163,6 +154,7 @@ fn check(crawl: &str, pins: &Pins, partitions: u32, wide: &WideDomains) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use orbweaver_log::{Offset, TopicPartition};
     use orbweaver_messages::{crawl_key, scope_key, topic};
     use orbweaver_url::SUFFIX_LIST_VERSION;
@@ -182,52 +174,10 @@ mod tests {
         }
     }
 
-    /// Returns the crawls of a pipeline of 16 partitions, one of which is open.
-    fn open(wide: &[&str]) -> Crawls {
-        let mut crawls = Crawls::new(WideDomains::new(wide).unwrap());
-        crawls.set_partitions(16).unwrap();
-        crawls
-    }
-
     fn version(crawls: &mut Crawls, crawl: &str) -> Option<Offset> {
         match crawls.find(crawl) {
             CrawlLookup::Defined(rules, _) => Some(rules.applied.version),
             _ => None,
-        }
-    }
-
-    #[test]
-    fn the_last_definition_that_can_be_used_applies_whatever_is_replayed() {
-        let mut crawls = Crawls::default();
-        let key = crawl_key("docs");
-        assert_eq!(crawls.apply(&record(&key, 2, Some("{"))), Ok(ControlChange::Refused));
-        let CrawlLookup::Unusable(reason) = crawls.find("docs") else { panic!("usable") };
-        assert!(reason.starts_with("not a valid crawl-definition message"), "{reason}");
-        assert_eq!(crawls.apply(&record(&key, 7, Some(HOST))), Ok(ControlChange::Definition));
-        assert_eq!(crawls.apply(&record(&key, 3, None)), Ok(ControlChange::Nothing));
-        assert_eq!(version(&mut crawls, "docs"), Some(7), "an older record does not count");
-        assert_eq!(crawls.apply(&record(&key, 8, Some("{"))), Ok(ControlChange::Refused));
-        assert_eq!(version(&mut crawls, "docs"), Some(7), "one that cannot be used changes nothing");
-        assert_eq!(crawls.apply(&record(&key, 9, Some(HOST))), Ok(ControlChange::Definition));
-        assert_eq!(version(&mut crawls, "docs"), Some(9));
-        crawls.apply(&record(&key, 10, None)).unwrap();
-        assert!(matches!(crawls.find("docs"), CrawlLookup::Unknown));
-        assert_eq!(
-            crawls.apply(&record("site/example.com", 11, Some("{}"))),
-            Ok(ControlChange::Nothing),
-            "another key"
-        );
-    }
-
-    #[test]
-    fn a_crawl_keeps_the_pins_that_it_was_created_with() {
-        let mut crawls = Crawls::default();
-        let key = crawl_key("docs");
-        crawls.apply(&record(&key, 1, Some(HOST))).unwrap();
-        let others = [("standard/1", "raw/1"), ("\"partitions\": 16", "\"partitions\": 32")];
-        for (offset, (was, is)) in (2..).zip(others) {
-            assert_eq!(crawls.apply(&record(&key, offset, Some(&HOST.replace(was, is)))), Ok(ControlChange::Refused));
-            assert_eq!(version(&mut crawls, "docs"), Some(1));
         }
     }
 
@@ -258,34 +208,26 @@ mod tests {
     }
 
     #[test]
-    fn a_crawl_with_other_wide_domains_is_refused_with_both() {
-        let wide = r#""standard/1", "wide_domains": ["example.edu"]"#;
-        let definition = HOST.replace("\"standard/1\"", wide);
-        let error = open(&[]).apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap_err();
-        assert!(error.contains("the wide domains example.edu, and this pipeline has none"), "{error}");
-        let mut crawls = open(&["example.edu"]);
-        crawls.apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap();
-        assert!(matches!(crawls.find("docs"), CrawlLookup::Defined(..)));
-        let error = crawls.apply(&record(&crawl_key("news"), 2, Some(&HOST.replace("docs", "news")))).unwrap_err();
-        assert!(error.contains("the wide domains none, and this pipeline has example.edu"), "{error}");
-    }
-
-    #[test]
-    fn a_crawl_of_another_build_is_refused_with_what_differs() {
-        let mut crawls = open(&[]);
-        let other = HOST.replace("standard/1", "standard/0");
-        let error = crawls.apply(&record(&crawl_key("docs"), 1, Some(&other))).unwrap_err();
-        assert!(
-            error.contains("the canonical policy standard/0, and this is a build with standard/1, aggressive/1, raw/1"),
-            "{error}"
-        );
-        let mut crawls = open(&[]);
-        let other = HOST.replace(SUFFIX_LIST_VERSION, "psl-1");
-        assert!(crawls.apply(&record(&crawl_key("docs"), 2, Some(&other))).unwrap_err().contains("suffix list psl-1"));
-        let mut crawls = Crawls::default();
-        crawls.apply(&record(&crawl_key("docs"), 3, Some(HOST))).unwrap();
-        assert_eq!(crawls.set_partitions(16), Ok(()));
-        assert!(crawls.set_partitions(32).unwrap_err().contains("partitions of 16, and this is 32"));
+    fn a_crawl_of_another_build_or_pipeline_is_refused_with_what_differs() {
+        let edu = r#""standard/1", "wide_domains": ["example.edu"]"#;
+        let policies = "policy standard/0, and this is a build with standard/1, aggressive/1, raw/1";
+        for (wide, (pinned, other), expected) in [
+            (&[][..], ("\"standard/1\"", edu), "the wide domains example.edu, and this pipeline has none"),
+            (&["example.edu"], ("docs", "docs"), "the wide domains none, and this pipeline has example.edu"),
+            (&[], ("standard/1", "standard/0"), policies),
+            (&[], (SUFFIX_LIST_VERSION, "psl-1"), "suffix list psl-1"),
+            (&[], ("\"partitions\": 16", "\"partitions\": 32"), "partitions of 32, and this is 16"),
+        ] {
+            let mut crawls = Crawls::new(WideDomains::new(wide).unwrap());
+            crawls.set_partitions(16).unwrap();
+            let other = HOST.replace(pinned, other);
+            let error = crawls.apply(&record(&crawl_key("docs"), 1, Some(&other))).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let mut crawls = Crawls::new(WideDomains::new(&["example.edu"]).unwrap());
+        crawls.set_partitions(16).unwrap();
+        let same = HOST.replace("\"standard/1\"", edu);
+        assert_eq!(crawls.apply(&record(&crawl_key("docs"), 1, Some(&same))), Ok(ControlChange::Definition));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Metric names, with alerting advice.
 
-use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering::Relaxed};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use prometheus::{
     IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -63,8 +63,8 @@ pub const DEFINITION_VERSION: &str = "orbweaver_normalizer_dedup_definition_vers
 /// reason.
 pub const REFUSED_DEFINITIONS: &str = "orbweaver_normalizer_dedup_refused_definitions_total";
 
-/// Accessor of a metric's value in the tally.
-type Value = fn(&DedupStats) -> &AtomicU64;
+/// Returns a metric's value from the tally.
+type Value = fn(&DedupStats) -> u64;
 
 /// Exports a [`DedupStats`] as metrics; keeps no counts itself.
 struct TallyMetrics {
@@ -76,39 +76,36 @@ struct TallyMetrics {
     gauges: Vec<(IntGauge, Value)>,
 }
 
+impl TallyMetrics {
+    fn all(&self) -> impl Iterator<Item = &dyn Collector> {
+        let labelled: [&dyn Collector; 3] = [&self.links, &self.crawls, &self.versions];
+        let counters = self.counters.iter().map(|(counter, _)| counter as &dyn Collector);
+        labelled.into_iter().chain(counters).chain(self.gauges.iter().map(|(gauge, _)| gauge as &dyn Collector))
+    }
+}
+
 impl Collector for TallyMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let counters = self.counters.iter().flat_map(|(counter, _)| counter.desc());
-        let gauges = self.gauges.iter().flat_map(|(gauge, _)| gauge.desc());
-        let labelled = self.links.desc().into_iter().chain(self.crawls.desc()).chain(self.versions.desc());
-        labelled.chain(counters).chain(gauges).collect()
+        self.all().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         for end in LinkOutcome::ALL {
             raise(&self.links.with_label_values(&[end.name()]), self.tally.get(end));
         }
-        for (crawl, first, again) in self.tally.crawls.all() {
+        for (crawl, (first, again)) in self.tally.crawls() {
             raise(&self.crawls.with_label_values(&[crawl.as_str(), "first"]), first);
             raise(&self.crawls.with_label_values(&[crawl.as_str(), "again"]), again);
         }
-        let mut families = self.links.collect();
-        families.extend(self.crawls.collect());
         self.versions.reset();
-        for (crawl, version) in self.tally.versions.all() {
-            let version = i64::try_from(version).unwrap_or(i64::MAX);
-            self.versions.with_label_values(&[crawl.as_str()]).set(version);
+        for (crawl, version) in self.tally.versions() {
+            self.versions.with_label_values(&[crawl]).set(i64::try_from(version).unwrap_or(i64::MAX));
         }
-        families.extend(self.versions.collect());
-        for (counter, value) in &self.counters {
-            raise(counter, value(&self.tally).load(Relaxed));
-            families.extend(counter.collect());
-        }
+        self.counters.iter().for_each(|(counter, value)| raise(counter, value(&self.tally)));
         for (gauge, value) in &self.gauges {
-            gauge.set(i64::try_from(value(&self.tally).load(Relaxed)).unwrap_or(i64::MAX));
-            families.extend(gauge.collect());
+            gauge.set(i64::try_from(value(&self.tally)).unwrap_or(i64::MAX));
         }
-        families
+        self.all().flat_map(Collector::collect).collect()
     }
 }
 
@@ -127,33 +124,43 @@ pub fn register(registry: &Registry, tally: Arc<DedupStats>) -> Result<(), prome
         crawls: IntCounterVec::new(Opts::new(CRAWL_LINKS, "Links, by crawl"), &["crawl", "seen"])?,
         versions: IntGaugeVec::new(Opts::new(DEFINITION_VERSION, "Version of the definition in force"), &["crawl"])?,
         counters: vec![
-            counter(SEEDS, "Seeds forwarded to the partition of their site", |tally| &tally.seeds)?,
-            counter(REJECTED, "Records sent to the dead letters", |tally| &tally.rejected)?,
-            counter(REFUSED_DEFINITIONS, "Unusable crawl definitions", |tally| &tally.refused_definitions)?,
-            counter(DAMAGED_SEEN, "Undecodable records of crawl.seen that were skipped", |tally| &tally.damaged_seen)?,
-            counter(RECENT_HITS, "Lookups answered by the recent cache", |tally| &tally.tiers.recent_hits)?,
-            counter(RECENT_MISSES, "Lookups not answered by the recent cache", |tally| &tally.tiers.recent_misses)?,
-            counter(INDEX_HITS, "URLs known to the index", |tally| &tally.tiers.index_hits)?,
-            counter(INDEX_MISSES, "URLs not known to the index", |tally| &tally.tiers.index_misses)?,
-            counter(DISK_LOOKUPS, "Entries read from disk to verify filter hits", |tally| &tally.tiers.disk_lookups)?,
-            counter(FALSE_POSITIVES, "False positives of the filters", |tally| &tally.tiers.filter_false_positives)?,
-            counter(UNVERIFIED, "URLs taken for known by a filter alone", |tally| &tally.tiers.unverified)?,
+            counter(SEEDS, "Seeds forwarded to the partition of their site", |tally| tally.seeds.load(Relaxed))?,
+            counter(REJECTED, "Records sent to the dead letters", DedupStats::rejected)?,
+            counter(REFUSED_DEFINITIONS, "Unusable crawl definitions", |tally| {
+                tally.refused_definitions.load(Relaxed)
+            })?,
+            counter(DAMAGED_SEEN, "Undecodable records of crawl.seen that were skipped", |tally| {
+                tally.damaged_seen.load(Relaxed)
+            })?,
+            counter(RECENT_HITS, "Lookups answered by the recent cache", |tally| tally.tiers().0.hits)?,
+            counter(RECENT_MISSES, "Lookups not answered by the recent cache", |tally| tally.tiers().0.misses)?,
+            counter(INDEX_HITS, "URLs known to the index", |tally| tally.tiers().1.lookups.hits)?,
+            counter(INDEX_MISSES, "URLs not known to the index", |tally| tally.tiers().1.lookups.misses)?,
+            counter(DISK_LOOKUPS, "Entries read from disk to verify filter hits", |tally| {
+                tally.tiers().1.lookups.disk
+            })?,
+            counter(FALSE_POSITIVES, "False positives of the filters", |tally| {
+                tally.tiers().1.lookups.false_positives
+            })?,
+            counter(UNVERIFIED, "URLs taken for known by a filter alone", |tally| tally.tiers().1.lookups.unverified)?,
         ],
         gauges: vec![
-            gauge(KNOWN, "URLs known to the open partitions", |tally| &tally.tiers.known)?,
-            gauge(UNWRITTEN, "URLs in memory that are not on disk yet", |tally| &tally.tiers.unfiltered)?,
-            gauge(RECENT_FILLED, "Used entries of the recent cache", |tally| &tally.tiers.recent_filled)?,
-            gauge(RECENT_CAPACITY, "Capacity of the recent cache, in entries", |tally| &tally.tiers.recent_places)?,
-            gauge(FILTER_BYTES, "Memory of the filters, in bytes", |tally| &tally.tiers.filter_bytes)?,
-            gauge(RUNS, "SSTables of the index on disk", |tally| &tally.tiers.runs)?,
-            gauge(PLANS, "Plans that are not durable yet", |tally| &tally.plans)?,
-            gauge(HELD, "Records that wait for the definition of their crawl", |tally| &tally.held)?,
+            gauge(KNOWN, "URLs known to the open partitions", |tally| tally.tiers().1.entries)?,
+            gauge(UNWRITTEN, "URLs in memory that are not on disk yet", |tally| tally.tiers().1.in_memory)?,
+            gauge(RECENT_FILLED, "Used entries of the recent cache", |tally| tally.tiers().0.filled)?,
+            gauge(RECENT_CAPACITY, "Capacity of the recent cache, in entries", |tally| tally.tiers().0.places)?,
+            gauge(FILTER_BYTES, "Memory of the filters, in bytes", |tally| tally.tiers().1.filter_bytes)?,
+            gauge(RUNS, "SSTables of the index on disk", |tally| tally.tiers().1.tables)?,
+            gauge(PLANS, "Plans that are not durable yet", |tally| tally.plans.load(Relaxed))?,
+            gauge(HELD, "Records that wait for the definition of their crawl", |tally| tally.held.load(Relaxed))?,
         ],
     }))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use orbweaver_scope::{ControlRecord, Definitions};
 
     use super::*;
@@ -166,42 +173,18 @@ mod tests {
         let mut counts = Counts::default();
         counts.add(LinkOutcome::OutOfScope, 5);
         tally.take(&mut counts);
-        tally.tiers.known.store(7, Relaxed);
-        tally.crawls.add("docs", 1, 2);
+        tally.add_links("docs", 1, 2);
         let mut definitions = Definitions::default();
         let host = bytes::Bytes::from_static(include_bytes!("../../../schemas/examples/crawl-definition/1/host.json"));
         definitions.apply(ControlRecord { partition: 0, offset: 9, key: Some(b"crawl/docs"), value: Some(&host) });
-        tally.versions.show(&definitions);
+        tally.show_versions(&definitions);
+        // The names in this file, without this prefix itself.
+        let texts = include_str!("metrics.rs").split('"');
+        let declared: BTreeSet<_> = texts.filter(|text| text.starts_with(concat!("orb", "weaver_"))).collect();
         for _ in 0..2 {
             let families = registry.gather();
-            let mut names = families.iter().map(MetricFamily::name).collect::<Vec<_>>();
-            names.sort_unstable();
-            let mut expected = [
-                LINKS,
-                CRAWL_LINKS,
-                DEFINITION_VERSION,
-                REFUSED_DEFINITIONS,
-                SEEDS,
-                REJECTED,
-                DISK_LOOKUPS,
-                DAMAGED_SEEN,
-                KNOWN,
-                PLANS,
-                HELD,
-                RECENT_HITS,
-                RECENT_MISSES,
-                RECENT_FILLED,
-                RECENT_CAPACITY,
-                INDEX_HITS,
-                INDEX_MISSES,
-                FALSE_POSITIVES,
-                UNVERIFIED,
-                FILTER_BYTES,
-                RUNS,
-                UNWRITTEN,
-            ];
-            expected.sort_unstable();
-            assert_eq!(names, expected);
+            let names: BTreeSet<_> = families.iter().map(MetricFamily::name).collect();
+            assert_eq!(names, declared);
             let links = families.iter().find(|family| family.name() == LINKS).unwrap();
             let metric =
                 links.get_metric().iter().find(|metric| metric.get_label()[0].value() == "out_of_scope").unwrap();

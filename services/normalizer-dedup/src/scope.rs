@@ -15,9 +15,7 @@ use crate::tally::LinkOutcome;
 /// Current rules of a crawl.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
-    /// Definition.
     pub(crate) applied: &'a Applied,
-    /// Canonical policy.
     pub(crate) policy: Policy,
     /// Domains whose hosts are separate sites.
     pub(crate) wide: &'a WideDomains,
@@ -156,109 +154,63 @@ fn directory(place: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::{CrawlDefinition, Pins};
+    use orbweaver_messages::CrawlDefinition;
 
     use super::*;
-
-    fn rules(scope: Scope, include: &[&str], exclude: &[&str]) -> Applied {
-        let patterns = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-        let pins = Pins {
-            partitions: 1,
-            suffix_list: String::new(),
-            canonical_policy: "standard/1".to_owned(),
-            wide_domains: vec![],
-        };
-        let (include, exclude) = (patterns(include), patterns(exclude));
-        let name = "docs".to_owned();
-        let definition = CrawlDefinition {
-            name,
-            scope,
-            include,
-            exclude,
-            max_depth: None,
-            max_pages: None,
-            traps: orbweaver_messages::Traps::default(),
-            pins,
-            created_at_ms: 0,
-            replaces: vec![],
-        };
-        let rules = orbweaver_scope::Rules::compile(&definition).unwrap();
-        Applied { version: 0, definition, rules }
-    }
-
-    /// Checks the outcomes of links to `urls` after a seed at `seed`.
-    fn ends(applied: &Applied, seed: &str, urls: &[(&str, Option<LinkOutcome>)]) {
-        let wide = WideDomains::default();
-        let rules = Rules { applied, policy: Policy::STANDARD, wide: &wide };
-        let mut entries = Entries::default();
-        if let Some(entry) = entries.missing(rules.scope(), seed, "example.com", false) {
-            entries.insert(&entry, true);
-        }
-        for (url, end) in urls {
-            let site = if url.contains("example.com") { "example.com" } else { "other.test" };
-            assert_eq!(rules.judge(&entries, url, site).err(), *end, "{url}");
-        }
-    }
 
     const OUT: Option<LinkOutcome> = Some(LinkOutcome::OutOfScope);
 
     #[test]
-    fn a_host_scope_keeps_to_host_and_port_and_both_default_ports_are_none() {
-        let rules = rules(Scope::Host, &[], &[]);
-        ends(
-            &rules,
-            "http://example.com/docs/",
-            &[
-                ("http://example.com/", None),
-                ("https://example.com/x", None),
-                ("http://example.com:443/", None),
-                ("https://example.com:80/", None),
-                ("http://example.com:8080/", OUT),
-                ("http://www.example.com/", OUT),
-                ("http://other.test/example.com/", OUT),
-            ],
-        );
-        ends(&rules, "http://example.com:8080/", &[("http://example.com/", OUT), ("https://example.com:8080/", None)]);
-    }
-
-    #[test]
-    fn a_path_scope_keeps_below_the_directory_of_the_seed() {
-        let rules = rules(Scope::Path, &[], &[]);
-        ends(
-            &rules,
-            "http://example.com/docs/index.html?a=/b/",
-            &[
-                ("https://example.com/docs/", None),
-                ("http://example.com/docs/a/b/c/d/e/f?g", None),
-                ("http://example.com/docs", OUT),
-                ("http://example.com/docs2/", OUT),
-                ("http://example.com/?/docs/", OUT),
-                ("http://www.example.com/docs/", OUT),
-            ],
-        );
-        ends(&rules, "http://example.com/docs", &[("http://example.com/anything", None)]);
-    }
-
-    #[test]
-    fn a_site_scope_takes_all_hosts_of_the_site_and_any_takes_all() {
-        let site = rules(Scope::Site, &[], &[]);
-        ends(&site, "http://example.com/", &[("http://a.b.example.com:81/", None), ("http://other.test/", OUT)]);
-        ends(&rules(Scope::Any, &[], &[]), "http://example.com/", &[("http://other.test/", None)]);
-    }
-
-    #[test]
-    fn exclude_wins_over_include_and_both_are_unanchored() {
-        let rules = rules(Scope::Any, &["\\.html$", "/docs/"], &["sessionid="]);
-        ends(
-            &rules,
-            "http://example.com/",
-            &[
-                ("http://example.com/a.html", None),
-                ("http://example.com/docs/a", None),
-                ("http://example.com/a.pdf", Some(LinkOutcome::NotIncluded)),
-                ("http://example.com/docs/?sessionid=1", Some(LinkOutcome::Excluded)),
-            ],
-        );
+    fn a_scope_keeps_to_host_and_port_or_directory_or_site_of_the_seed_and_both_default_ports_are_none() {
+        let host = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
+        let host: CrawlDefinition = serde_json::from_str(host).unwrap();
+        for (scope, seed, urls) in [
+            (
+                Scope::Host,
+                "http://example.com/docs/",
+                &[
+                    ("http://example.com/", None),
+                    ("https://example.com/x", None),
+                    ("http://example.com:443/", None),
+                    ("https://example.com:80/", None),
+                    ("http://example.com:8080/", OUT),
+                    ("http://www.example.com/", OUT),
+                    ("http://other.test/example.com/", OUT),
+                ][..],
+            ),
+            (
+                Scope::Host,
+                "http://example.com:8080/",
+                &[("http://example.com/", OUT), ("https://example.com:8080/", None)],
+            ),
+            (
+                Scope::Path,
+                "http://example.com/docs/index.html?a=/b/",
+                &[
+                    ("https://example.com/docs/", None),
+                    ("http://example.com/docs/a/b/c/d/e/f?g", None),
+                    ("http://example.com/docs", OUT),
+                    ("http://example.com/docs2/", OUT),
+                    ("http://example.com/?/docs/", OUT),
+                    ("http://www.example.com/docs/", OUT),
+                ],
+            ),
+            (Scope::Path, "http://example.com/docs", &[("http://example.com/anything", None)]),
+            (Scope::Site, "http://example.com/", &[("http://a.b.example.com:81/", None), ("http://other.test/", OUT)]),
+            (Scope::Any, "http://example.com/", &[("http://other.test/", None)]),
+        ] {
+            let definition = CrawlDefinition { scope, exclude: vec![], ..host.clone() };
+            let applied =
+                &Applied { version: 0, rules: orbweaver_scope::Rules::compile(&definition).unwrap(), definition };
+            let rules = Rules { applied, policy: Policy::STANDARD, wide: &WideDomains::default() };
+            let mut entries = Entries::default();
+            let missing = entries.missing(scope, seed, "example.com", false);
+            missing.iter().for_each(|entry| entries.insert(entry, true));
+            for (url, end) in urls {
+                let site = if url.contains("example.com") { "example.com" } else { "other.test" };
+                assert_eq!(rules.judge(&entries, url, site).err(), *end, "{scope:?}, {seed}: {url}");
+            }
+        }
     }
 
     #[test]

@@ -40,25 +40,14 @@ mod tests {
 
     #[test]
     fn what_seeds_alone_begin_is_as_it_was_given() {
-        let configured = |given: &[(&str, &str)]| {
-            let key = |name: &str| format!("normalizer_dedup.default_{name}");
-            let flags = given.iter().map(|(name, value)| ("--set", key(name), (*value).to_owned())).collect();
-            configure::<NormalizerDedupService>(&Inputs { flags, ..Inputs::default() }).0.config
-        };
+        let flags = [("scope", "path"), ("traps", "off"), ("max_depth", "3"), ("max_pages", "1000")];
+        let flags = flags.map(|(name, value)| ("--set", format!("normalizer_dedup.default_{name}"), value.to_owned()));
+        let configured = |flags| configure::<NormalizerDedupService>(&Inputs { flags, ..Inputs::default() }).0.config;
         let default = Config { creates_default_crawl: true, ..Config::new("orbweaver-state/normalizer-dedup") };
-        assert_eq!(configured(&[]), default);
-        for (scope, default_scope, traps, default_traps) in [
-            ("path", Scope::Path, "off", Traps::Off),
-            ("site", Scope::Site, "learn", Traps::Learn),
-            ("any", Scope::Any, "strict", Traps::Strict),
-        ] {
-            let config = configured(&[("scope", scope), ("traps", traps), ("max_depth", "3"), ("max_pages", "1000")]);
-            let (default_max_depth, default_max_pages) = (Some(3), Some(1_000));
-            let default = default.clone();
-            assert_eq!(
-                config,
-                Config { default_scope, default_traps, default_max_depth, default_max_pages, ..default }
-            );
-        }
+        assert_eq!(configured(vec![]), default);
+        let (default_scope, default_traps) = (Scope::Path, Traps::Off);
+        let (default_max_depth, default_max_pages) = (Some(3), Some(1_000));
+        let given = Config { default_scope, default_traps, default_max_depth, default_max_pages, ..default };
+        assert_eq!(configured(flags.into()), given);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, decode, encode, topic};
-use orbweaver_seen::{Lookups, Recent, SeenError, SeenIndex, SeenPartition};
+use orbweaver_seen::{IndexStats, Lookups, Recent, SeenError, SeenIndex, SeenPartition};
 use orbweaver_settings::Section as _;
 use orbweaver_stage::{Actions, Origin, PartitionContext, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 use orbweaver_url::{partition_of, slot_of};
@@ -22,7 +22,7 @@ use crate::{
     crawls::{ControlChange, CrawlLookup, Crawls},
     draft::Tokens,
     seeds,
-    tally::{Counts, LinkOutcome, Sizes},
+    tally::{Counts, LinkOutcome},
 };
 
 const SERVICE: &str = "normalizer-dedup";
@@ -43,7 +43,7 @@ pub struct NormalizerDedup {
     pub(crate) crawls: Crawls,
     index: SeenIndex,
     recent: Recent,
-    restoring: HashMap<Partition, SeenPartition>,
+    restoring: HashMap<Partition, Box<dyn SeenPartition>>,
     served: HashMap<Partition, OpenPartition>,
     tokens: Tokens,
     pub(crate) held: AwaitingDefinition,
@@ -207,7 +207,7 @@ impl NormalizerDedup {
         let before = admission.counts.passed_and_repeated();
         let admitted = admission.admit(origin, &mut found);
         let after = self.counts.passed_and_repeated();
-        self.tally.crawls.add(&found.crawl, after.0 - before.0, after.1 - before.1);
+        self.tally.add_links(&found.crawl, after.0 - before.0, after.1 - before.1);
         admitted?;
         if !served.pending.is_waiting(&origin) {
             actions.completes.push(origin);
@@ -243,17 +243,6 @@ impl NormalizerDedup {
         Ok(())
     }
 
-    /// Applies a record of `crawl.control` to all subsequent links.
-    fn control(&mut self, record: &ConsumerRecord) -> Result<ControlChange, String> {
-        let read = self.crawls.apply(record)?;
-        match read {
-            ControlChange::Definition => self.tally.versions.show(&self.crawls.definitions),
-            ControlChange::Refused => drop(self.tally.refused_definitions.fetch_add(1, Relaxed)),
-            ControlChange::Entry | ControlChange::Nothing => {}
-        }
-        Ok(read)
-    }
-
     /// Starts the plans and refreshes that this call has collected.
     pub(crate) fn end_call(&mut self, now: Millis, actions: &mut Wanted) {
         if !self.sightings.is_empty() {
@@ -272,7 +261,7 @@ impl NormalizerDedup {
 
     /// Applies a record read back from `crawl.seen`. An undecodable record is skipped: its URLs may be admitted again,
     /// and stopping would not recover them.
-    fn read_back(tally: &DedupStats, seen: &mut SeenPartition, record: &ConsumerRecord) -> Result<(), SeenError> {
+    fn read_back(tally: &DedupStats, seen: &mut dyn SeenPartition, record: &ConsumerRecord) -> Result<(), SeenError> {
         let batch = SeenBatch::decode(record.value.as_ref()).unwrap_or_else(|error| {
             tally.damaged_seen.fetch_add(1, Relaxed);
             tracing::error!(
@@ -301,9 +290,9 @@ impl NormalizerDedup {
 
     /// Publishes the size and hit counts of the tiers.
     fn show_tiers(&self) {
-        let seen = || self.served.values().map(|served| &served.seen);
-        let lookups = seen().fold(self.lookups_of_closed, |sum, seen| sum.with(seen.lookups()));
-        self.tally.tiers.show(self.recent.counts(), lookups, Sizes::of(seen()));
+        let mut index = IndexStats { lookups: self.lookups_of_closed, ..IndexStats::default() };
+        self.served.values().for_each(|served| index += served.seen.stats());
+        self.tally.show_tiers(self.recent.counts(), index);
     }
 }
 
@@ -335,19 +324,24 @@ impl Stage for NormalizerDedup {
     fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         let seen = match self.restoring.entry(partition) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(tp) => tp.insert(SeenPartition::open(&self.index, partition).map_err(halted)?),
+            Entry::Vacant(tp) => tp.insert(self.index.partition(partition).map_err(halted)?),
         };
-        Self::read_back(&self.tally, seen, record).map_err(halted)
+        Self::read_back(&self.tally, &mut **seen, record).map_err(halted)
     }
 
     fn receive_tailed(&mut self, record: &ConsumerRecord, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
         if record.tp.topic == topic::CONTROL {
-            match self.control(record).map_err(halted)? {
-                ControlChange::Definition => return self.look_again(now, actions).map_err(halted),
-                ControlChange::Entry | ControlChange::Refused | ControlChange::Nothing => {}
+            // A definition applies to all subsequent links.
+            match self.crawls.apply(record).map_err(halted)? {
+                ControlChange::Definition => {
+                    self.tally.show_versions(&self.crawls.definitions);
+                    return self.look_again(now, actions).map_err(halted);
+                }
+                ControlChange::Refused => drop(self.tally.refused_definitions.fetch_add(1, Relaxed)),
+                ControlChange::Nothing => {}
             }
         } else if let Some(served) = self.served.get_mut(&record.tp.partition) {
-            Self::read_back(&self.tally, &mut served.seen, record).map_err(halted)?;
+            Self::read_back(&self.tally, &mut *served.seen, record).map_err(halted)?;
         }
         self.end_call(now, actions);
         Ok(())
@@ -366,7 +360,7 @@ impl Stage for NormalizerDedup {
         self.partitions = partitions;
         let mut seen = match self.restoring.remove(&partition) {
             Some(seen) => seen,
-            None => SeenPartition::open(&self.index, partition).map_err(halted)?,
+            None => self.index.partition(partition).map_err(halted)?,
         };
         seen.serve().map_err(halted)?;
         self.served.insert(partition, OpenPartition::new(partition, seen));
@@ -442,7 +436,7 @@ impl Stage for NormalizerDedup {
         self.tokens.forget(partition);
         self.held.forget(partition);
         if let Some(mut served) = self.served.remove(&partition) {
-            self.lookups_of_closed = self.lookups_of_closed.with(served.seen.lookups());
+            self.lookups_of_closed += served.seen.stats().lookups;
             if let Err(error) = served.seen.write() {
                 tracing::warn!(partition, %error, "cannot write the index; the next restore replays more of the log");
             }

@@ -68,17 +68,14 @@ fn write_all(jobs: &Receiver<Arc<TableSet>>, to_compact: &Sender<Arc<TableSet>>)
 
 fn merge_all(jobs: &Receiver<Arc<TableSet>>) {
     while let Ok(table_set) = jobs.recv() {
-        while !table_set.is_closed() {
-            let runs = table_set.to_compact();
-            match merge(&table_set, &runs) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(_) if table_set.is_closed() => break,
-                Err(error) => {
-                    table_set.fail(error.to_string());
-                    break;
-                }
-            }
+        let mut merged = Ok(true);
+        while matches!(merged, Ok(true)) && !table_set.is_closed() {
+            merged = merge(&table_set, &table_set.to_compact());
+        }
+        if let Err(error) = merged
+            && !table_set.is_closed()
+        {
+            table_set.fail(error.to_string());
         }
     }
 }

@@ -161,7 +161,7 @@ mod tests {
     use orbweaver_url::Fingerprint;
 
     use super::*;
-    use crate::exact::ExactPartition;
+    use crate::{SeenPartition, exact::ExactPartition};
 
     fn fingerprint(number: u32) -> Fingerprint {
         Fingerprint::of("test", &number.to_string())

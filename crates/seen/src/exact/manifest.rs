@@ -9,7 +9,6 @@ use crate::IndexCheckpoint;
 
 const MAGIC: &[u8; 8] = b"orbseen2";
 const NAME: &str = "manifest";
-const POSITION: usize = 24;
 
 /// Contents of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,21 +38,23 @@ impl Manifest {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(u8::from(self.position.is_some()));
-        bytes.extend(self.position.map_or([0; POSITION], IndexCheckpoint::to_bytes));
-        self.runs.iter().for_each(|run| bytes.extend(run.to_le_bytes()));
+        let position = self.position.map_or([0; 3], |at| [at.offset, at.timestamp_ms.cast_unsigned(), at.hash]);
+        position.iter().chain(&self.runs).for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(xxh3_64(&bytes).to_le_bytes());
         bytes
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (body, hash) = bytes.split_last_chunk::<8>()?;
-        let (position, runs) = body.strip_prefix(MAGIC)?.split_at_checked(1 + POSITION)?;
-        if xxh3_64(body) != u64::from_le_bytes(*hash) || !runs.len().is_multiple_of(8) {
+        let (has_position, numbers) = body.strip_prefix(MAGIC)?.split_first()?;
+        let (numbers, rest) = numbers.as_chunks::<8>();
+        if xxh3_64(body) != u64::from_le_bytes(*hash) || !rest.is_empty() {
             return None;
         }
-        let position = if position[0] == 0 { None } else { Some(IndexCheckpoint::from_bytes(&position[1..])?) };
-        let runs = runs.chunks_exact(8).filter_map(|run| run.first_chunk().map(|run| u64::from_le_bytes(*run)));
-        Some(Self { position, runs: runs.collect() })
+        let mut numbers = numbers.iter().map(|number| u64::from_le_bytes(*number));
+        let (offset, timestamp_ms, hash) = (numbers.next()?, numbers.next()?.cast_signed(), numbers.next()?);
+        let position = (*has_position != 0).then_some(IndexCheckpoint { offset, timestamp_ms, hash });
+        Some(Self { position, runs: numbers.collect() })
     }
 }
 
@@ -66,12 +67,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_manifest_reads_back_and_one_with_a_flipped_bit_or_a_missing_end_does_not(
-            offset in proptest::option::of(any::<u64>()),
+            position in proptest::option::of(any::<(u64, i64)>()),
             runs in proptest::collection::vec(any::<u64>(), 0..20),
             at: usize,
             bit in 0u8..8,
         ) {
-            let manifest = Manifest { position: offset.map(|offset| IndexCheckpoint::of(offset, 1, b"x")), runs };
+            let position = position.map(|(offset, time)| IndexCheckpoint::of(offset, time, &offset.to_le_bytes()));
+            let manifest = Manifest { position, runs };
             let mut bytes = manifest.to_bytes();
             prop_assert_eq!(Manifest::from_bytes(&bytes), Some(manifest));
             let at = at % bytes.len();

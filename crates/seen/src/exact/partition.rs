@@ -7,10 +7,9 @@ use orbweaver_url::Fingerprint;
 
 use super::{
     ExactIndex,
-    sstable::SsTable,
-    table_set::{ImmutableMemtable, Table, TableSet},
+    table_set::{ImmutableMemtable, TableSet, Tables},
 };
-use crate::{IndexCheckpoint, Lookups, SeenError, keyed::ByFingerprint};
+use crate::{IndexCheckpoint, IndexStats, Lookups, SeenError, SeenPartition, keyed::ByFingerprint};
 
 /// Maximum number of entries acknowledged and not yet read back: 40 MB. They must not reach the disk before the log
 /// delivers them, since a power failure could remove them from the log alone, and a URL that only the index knows is
@@ -22,12 +21,12 @@ const ACKNOWLEDGED_ENTRIES: usize = 1 << 20;
 /// An entry is first acknowledged, then read back from the log. Until then it stays only in memory, since it must not
 /// move the checkpoint; afterwards it waits for the next write to disk, which includes the checkpoint.
 #[derive(Debug)]
-pub struct ExactPartition {
+pub(crate) struct ExactPartition {
     partition: u32,
     index: ExactIndex,
     table_set: Arc<TableSet>,
     /// Tables of the set as of `version`.
-    tables: Vec<Table>,
+    tables: Tables,
     version: u64,
     acknowledged: ByFingerprint<u16>,
     read_back: ByFingerprint<u16>,
@@ -40,9 +39,8 @@ pub struct ExactPartition {
 }
 
 impl ExactPartition {
-    /// Opens the index of a partition at its checkpoint, and builds its filters. The log must then be replayed from
-    /// [`Self::position`], including that record, or else from its start; then call [`Self::serve`].
-    pub fn open(index: &ExactIndex, partition: u32) -> Result<Self, SeenError> {
+    /// Opens the index of a partition at its checkpoint, and builds its filters.
+    pub(crate) fn open(index: &ExactIndex, partition: u32) -> Result<Self, SeenError> {
         let table_set = index.table_set(partition)?;
         let position = table_set.position();
         let (version, tables) = table_set.tables()?;
@@ -59,132 +57,6 @@ impl ExactPartition {
             unproven: position.is_some(),
             lookups: Lookups::default(),
         })
-    }
-
-    /// Returns the last record that was read back.
-    #[must_use]
-    pub fn position(&self) -> Option<IndexCheckpoint> {
-        self.position
-    }
-
-    /// Applies a record of the log, in log order. The first one must be the record at the checkpoint.
-    ///
-    /// # Errors
-    /// When the disk fails; or when the index was built from another log, which discards the index.
-    pub fn read_back(&mut self, at: IndexCheckpoint, batch: &SeenBatch) -> Result<(), SeenError> {
-        if let Some(known) = self.position {
-            if std::mem::take(&mut self.unproven) && at != known {
-                return Err(self.foreign(known));
-            }
-            if at.offset <= known.offset {
-                return Ok(());
-            }
-        }
-        self.refresh()?;
-        for entry in &batch.entries {
-            self.take_in(entry)?;
-        }
-        self.position = Some(at);
-        self.moved = true;
-        if self.read_back.len() >= self.index.gathered_of_one() {
-            self.write_soon();
-        }
-        Ok(())
-    }
-
-    /// Ends the restore: from now on "not found" is final.
-    ///
-    /// # Errors
-    /// When the disk fails; or when the record at the checkpoint was not in the log, which discards the index.
-    pub fn serve(&mut self) -> Result<(), SeenError> {
-        if let (true, Some(position)) = (self.unproven, self.position) {
-            return Err(self.foreign(position));
-        }
-        self.write()
-    }
-
-    /// Applies entries whose record is acknowledged at this offset. Does not move the checkpoint.
-    pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
-        if self.position.is_some_and(|position| offset <= position.offset) {
-            // Read back before the acknowledgement arrived: the index already has the entries.
-            return Ok(());
-        }
-        for entry in entries {
-            // Another owner of the partition may have admitted it at a lesser depth.
-            if self.known(entry.fingerprint)?.is_none_or(|known| known > entry.depth) {
-                self.acknowledged.insert(entry.fingerprint, entry.depth);
-            }
-        }
-        if self.acknowledged.len() > ACKNOWLEDGED_ENTRIES {
-            return Err(SeenError::Behind { partition: self.partition, entries: self.acknowledged.len() });
-        }
-        Ok(())
-    }
-
-    /// Returns the depth at which this URL was admitted, if it was.
-    pub fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
-        let known = self.known(fingerprint)?;
-        self.lookups.count(known.is_some());
-        Ok(known)
-    }
-
-    /// Writes the entries read back, with the resulting checkpoint, and waits until they are on disk.
-    pub fn write(&mut self) -> Result<(), SeenError> {
-        self.write_soon();
-        self.table_set.settle()
-    }
-
-    /// Starts to write the entries read back; waits only if the disk is far behind. The next lookup reports a failure.
-    pub fn write_soon(&mut self) {
-        if std::mem::take(&mut self.moved) {
-            let entries = std::mem::take(&mut self.read_back);
-            self.table_set.add(ImmutableMemtable { entries, position: self.position });
-            self.index.write(&self.table_set);
-        }
-    }
-
-    /// Returns the lookup statistics so far.
-    #[must_use]
-    pub fn lookups(&self) -> Lookups {
-        self.lookups
-    }
-
-    /// Returns the number of entries; an entry written again at a lesser depth counts twice until the next compaction.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        let tables = self.tables.iter().map(|table| match table {
-            Table::ImmutableMemtable(frozen) => frozen.entries.len(),
-            Table::SsTable(run) => run.len() as usize,
-        });
-        self.in_memory() + tables.sum::<usize>()
-    }
-
-    /// Returns the number of entries that are only in memory, which have no filter.
-    #[must_use]
-    pub fn in_memory(&self) -> usize {
-        self.acknowledged.len() + self.read_back.len()
-    }
-
-    /// Returns `true` if no URL was ever admitted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the memory of the filters in bytes.
-    #[must_use]
-    pub fn filter_bytes(&self) -> u64 {
-        self.runs().map(|run| run.filter_bytes()).sum()
-    }
-
-    /// Returns the number of SSTables on disk, each with its own filter.
-    #[must_use]
-    pub fn run_count(&self) -> usize {
-        self.runs().count()
-    }
-
-    fn runs(&self) -> impl Iterator<Item = &SsTable> {
-        self.tables.iter().filter_map(|table| if let Table::SsTable(run) = table { Some(&**run) } else { None })
     }
 
     fn known(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
@@ -215,21 +87,15 @@ impl ExactPartition {
     /// Searches from the newest table: newer tables have lesser depths, since a known entry is added again only at a
     /// lesser depth.
     fn search(&mut self, fingerprint: Fingerprint) -> io::Result<Option<u16>> {
-        for table in self.tables.iter().rev() {
-            match table {
-                Table::ImmutableMemtable(frozen) => {
-                    if let Some(depth) = frozen.entries.get(&fingerprint) {
-                        return Ok(Some(*depth));
-                    }
-                }
-                Table::SsTable(run) => {
-                    let (depth, reads) = run.depth(fingerprint)?;
-                    self.lookups.disk += reads;
-                    self.lookups.false_positives += reads - u64::from(depth.is_some());
-                    if depth.is_some() {
-                        return Ok(depth);
-                    }
-                }
+        if let Some(depth) = self.tables.frozen.iter().rev().find_map(|frozen| frozen.entries.get(&fingerprint)) {
+            return Ok(Some(*depth));
+        }
+        for run in self.tables.runs.iter().rev() {
+            let (depth, reads) = run.depth(fingerprint)?;
+            self.lookups.disk += reads;
+            self.lookups.false_positives += reads - u64::from(depth.is_some());
+            if depth.is_some() {
+                return Ok(depth);
             }
         }
         Ok(None)
@@ -265,6 +131,89 @@ impl ExactPartition {
         let foreign = SeenError::Foreign { partition: self.partition, offset: position.offset };
         self.table_set.close();
         self.index.discard(self.partition).err().unwrap_or(foreign)
+    }
+}
+
+impl SeenPartition for ExactPartition {
+    fn position(&self) -> Option<IndexCheckpoint> {
+        self.position
+    }
+
+    fn read_back(&mut self, at: IndexCheckpoint, batch: &SeenBatch) -> Result<(), SeenError> {
+        if let Some(known) = self.position {
+            if std::mem::take(&mut self.unproven) && at != known {
+                return Err(self.foreign(known));
+            }
+            if at.offset <= known.offset {
+                return Ok(());
+            }
+        }
+        self.refresh()?;
+        for entry in &batch.entries {
+            self.take_in(entry)?;
+        }
+        self.position = Some(at);
+        self.moved = true;
+        if self.read_back.len() >= self.index.gathered_of_one() {
+            self.write_soon();
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self) -> Result<(), SeenError> {
+        if let (true, Some(position)) = (self.unproven, self.position) {
+            return Err(self.foreign(position));
+        }
+        self.write()
+    }
+
+    fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
+        if self.position.is_some_and(|position| offset <= position.offset) {
+            // Read back before the acknowledgement arrived: the index already has the entries.
+            return Ok(());
+        }
+        for entry in entries {
+            // Another owner of the partition may have admitted it at a lesser depth.
+            if self.known(entry.fingerprint)?.is_none_or(|known| known > entry.depth) {
+                self.acknowledged.insert(entry.fingerprint, entry.depth);
+            }
+        }
+        if self.acknowledged.len() > ACKNOWLEDGED_ENTRIES {
+            return Err(SeenError::Behind { partition: self.partition, entries: self.acknowledged.len() });
+        }
+        Ok(())
+    }
+
+    fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
+        let known = self.known(fingerprint)?;
+        self.lookups.count(known.is_some());
+        Ok(known)
+    }
+
+    fn write(&mut self) -> Result<(), SeenError> {
+        self.write_soon();
+        self.table_set.settle()
+    }
+
+    fn write_soon(&mut self) {
+        if std::mem::take(&mut self.moved) {
+            let entries = std::mem::take(&mut self.read_back);
+            self.table_set.add(ImmutableMemtable { entries, position: self.position });
+            self.index.write(&self.table_set);
+        }
+    }
+
+    fn stats(&self) -> IndexStats {
+        let in_memory = (self.acknowledged.len() + self.read_back.len()) as u64;
+        let Tables { runs, frozen } = &self.tables;
+        let frozen: usize = frozen.iter().map(|frozen| frozen.entries.len()).sum();
+        IndexStats {
+            lookups: self.lookups,
+            entries: in_memory + frozen as u64 + runs.iter().map(|run| run.len()).sum::<u64>(),
+            in_memory,
+            filter_bytes: runs.iter().map(|run| run.filter_bytes()).sum(),
+            tables: runs.len() as u64,
+        }
     }
 }
 

@@ -24,7 +24,6 @@ enum Starts {
 /// al., VLDB 2012, for a set that does not change.)
 #[derive(Debug)]
 pub(crate) struct QuotientFilter {
-    entries: u64,
     buckets: u64,
     tags: Vec<u8>,
     starts: Starts,
@@ -43,10 +42,9 @@ impl QuotientFilter {
 
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> u64 {
-        self.entries
+        self.tags.len() as u64
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let starts = match &self.starts {
             Starts::Near { groups, within } => groups.capacity() * 8 + within.capacity() * 2,
@@ -79,7 +77,7 @@ impl TagsBuilder {
         let groups = Vec::with_capacity((buckets as usize + 1).div_ceil(GROUP));
         let starts = Starts::Near { groups, within: Vec::with_capacity(buckets as usize + 1) };
         let tags = Vec::with_capacity(entries as usize);
-        Self { tags: QuotientFilter { entries: 0, buckets, tags, starts }, begun: 0 }
+        Self { tags: QuotientFilter { buckets, tags, starts }, begun: 0 }
     }
 
     /// Adds the next entry.
@@ -87,7 +85,6 @@ impl TagsBuilder {
         let bucket = bucket_of(fingerprint, self.tags.buckets);
         self.begin_up_to(bucket);
         self.tags.tags.push(tag_of(fingerprint));
-        self.tags.entries += 1;
     }
 
     pub(crate) fn finish(mut self) -> QuotientFilter {
@@ -99,7 +96,7 @@ impl TagsBuilder {
     /// Starts all buckets up to this one here, unless they have already started.
     fn begin_up_to(&mut self, bucket: u64) {
         while self.begun <= bucket {
-            let start = self.tags.entries;
+            let start = self.tags.len();
             if let Starts::Near { groups, within } = &mut self.tags.starts {
                 if (self.begun as usize).is_multiple_of(GROUP) {
                     groups.push(start);

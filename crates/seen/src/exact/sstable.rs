@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, BufReader, Read as _, Write as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -80,7 +80,6 @@ impl SsTable {
         self.tags.len()
     }
 
-    /// Returns the memory of the filter in bytes.
     pub(crate) fn filter_bytes(&self) -> u64 {
         self.tags.bytes()
     }
@@ -157,14 +156,28 @@ impl SsTableReader {
     }
 }
 
+/// A file that is removed unless it was completed.
+struct Unfinished {
+    path: PathBuf,
+    completed: bool,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.completed {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// Writer of an SSTable. Without [`SsTableWriter::finish`] the file is invalid, and is removed.
 pub(crate) struct SsTableWriter {
-    file: Option<File>,
+    file: File,
     /// Entries that are not hashed and written yet: both are cheaper in large blocks.
     buffer: Vec<u8>,
-    path: PathBuf,
+    unfinished: Unfinished,
     number: u64,
-    tags: Option<TagsBuilder>,
+    tags: TagsBuilder,
     hash: Xxh3,
     entries: u64,
 }
@@ -172,11 +185,11 @@ pub(crate) struct SsTableWriter {
 impl SsTableWriter {
     /// Creates an SSTable of at most `entries` entries.
     pub(crate) fn create(path: PathBuf, number: u64, entries: u64) -> io::Result<Self> {
-        let file = Some(File::options().read(true).write(true).create_new(true).open(&path)?);
-        let (tags, buffer) = (Some(TagsBuilder::new(entries)), Vec::with_capacity(BUFFER));
-        let mut writer = Self { file, buffer, path, number, tags, hash: Xxh3::new(), entries: 0 };
-        writer.file.as_mut().map_or(Ok(()), |file| file.write_all(&[0; HEADER]))?;
-        Ok(writer)
+        let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let unfinished = Unfinished { path, completed: false };
+        file.write_all(&[0; HEADER])?;
+        let (tags, buffer) = (TagsBuilder::new(entries), Vec::with_capacity(BUFFER));
+        Ok(Self { file, buffer, unfinished, number, tags, hash: Xxh3::new(), entries: 0 })
     }
 
     /// Adds the next entry, in the order of fingerprints.
@@ -184,15 +197,13 @@ impl SsTableWriter {
         self.buffer.extend_from_slice(&fingerprint.0);
         self.buffer.extend_from_slice(&depth.to_le_bytes());
         self.entries += 1;
-        if let Some(tags) = &mut self.tags {
-            tags.push(fingerprint);
-        }
+        self.tags.push(fingerprint);
         if self.buffer.len() + ENTRY > BUFFER { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> io::Result<()> {
         self.hash.update(&self.buffer);
-        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer));
+        let written = self.file.write_all(&self.buffer);
         self.buffer.clear();
         written
     }
@@ -200,34 +211,14 @@ impl SsTableWriter {
     /// Completes the SSTable.
     pub(crate) fn finish(mut self) -> io::Result<SsTable> {
         self.write()?;
-        let taken = self.file.take().zip(self.tags.take());
-        let Some((mut file, tags)) = taken else { return Err(io::Error::other("an SSTable was finished twice")) };
-        let ended = (|| {
-            file.seek(SeekFrom::Start(0))?;
-            let mut header = [0; HEADER];
-            header[..8].copy_from_slice(MAGIC);
-            header[8..16].copy_from_slice(&self.entries.to_le_bytes());
-            header[16..].copy_from_slice(&self.hash.digest().to_le_bytes());
-            file.write_all(&header)?;
-            Ok(file)
-        })();
-        match ended {
-            Ok(file) => {
-                Ok(SsTable { file: Kept::new(file), path: self.path.clone(), number: self.number, tags: tags.finish() })
-            }
-            Err(error) => {
-                let _ = std::fs::remove_file(&self.path);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Drop for SsTableWriter {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..16].copy_from_slice(&self.entries.to_le_bytes());
+        header[16..].copy_from_slice(&self.hash.digest().to_le_bytes());
+        self.file.write_all_at(&header, 0)?;
+        self.unfinished.completed = true;
+        let path = self.unfinished.path.clone();
+        Ok(SsTable { file: Kept::new(self.file), path, number: self.number, tags: self.tags.finish() })
     }
 }
 

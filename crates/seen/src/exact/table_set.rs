@@ -1,6 +1,7 @@
 //! The tables of one partition: memtables waiting to be written, and SSTables on disk.
 
 use std::{
+    collections::VecDeque,
     fs, io,
     path::{Path, PathBuf},
     sync::{
@@ -32,13 +33,14 @@ pub(crate) struct ImmutableMemtable {
     pub(crate) position: Option<IndexCheckpoint>,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) enum Table {
-    ImmutableMemtable(Arc<ImmutableMemtable>),
-    SsTable(Arc<SsTable>),
+/// All tables of a partition, older before newer; every SSTable is older than the frozen memtables.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tables {
+    pub(crate) runs: Vec<Arc<SsTable>>,
+    pub(crate) frozen: VecDeque<Arc<ImmutableMemtable>>,
 }
 
-/// All tables of a partition: SSTables first, then frozen memtables; older before newer.
+/// The tables of a partition, shared with the threads that write them.
 #[derive(Debug)]
 pub(crate) struct TableSet {
     pub(crate) dir: PathBuf,
@@ -52,7 +54,7 @@ pub(crate) struct TableSet {
 
 #[derive(Debug, Default)]
 struct Contents {
-    tables: Vec<Table>,
+    tables: Tables,
     position: Option<IndexCheckpoint>,
     next_run: u64,
     /// Reason why writing has stopped.
@@ -60,16 +62,8 @@ struct Contents {
 }
 
 impl Contents {
-    fn waiting(&self) -> usize {
-        self.tables.iter().filter(|table| matches!(table, Table::ImmutableMemtable(_))).count()
-    }
-
-    fn runs(&self) -> impl Iterator<Item = &Arc<SsTable>> {
-        self.tables.iter().filter_map(|table| if let Table::SsTable(run) = table { Some(run) } else { None })
-    }
-
     fn manifest(&self) -> Manifest {
-        Manifest { position: self.position, runs: self.runs().map(|run| run.number).collect() }
+        Manifest { position: self.position, runs: self.tables.runs.iter().map(|run| run.number).collect() }
     }
 }
 
@@ -85,7 +79,7 @@ impl TableSet {
         let mut contents = Contents { position: manifest.position, ..Contents::default() };
         for number in &manifest.runs {
             let run = SsTable::open(&path_of(&dir, *number), *number)?;
-            contents.tables.push(Table::SsTable(Arc::new(run)));
+            contents.tables.runs.push(Arc::new(run));
             contents.next_run = contents.next_run.max(number + 1);
         }
         for entry in fs::read_dir(&dir)? {
@@ -104,6 +98,12 @@ impl TableSet {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until fewer than `most` tables wait to be written, or writing has stopped.
+    fn wait_for(&self, most: usize) -> MutexGuard<'_, Contents> {
+        let full = |contents: &mut Contents| contents.tables.frozen.len() >= most && contents.failed.is_none();
+        self.written.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn disk(&self, reason: &dyn std::fmt::Display) -> SeenError {
         SeenError::Disk { path: self.dir.display().to_string(), reason: reason.to_string() }
     }
@@ -113,7 +113,7 @@ impl TableSet {
     }
 
     /// Returns the current tables and their version.
-    pub(crate) fn tables(&self) -> Result<(u64, Vec<Table>), SeenError> {
+    pub(crate) fn tables(&self) -> Result<(u64, Tables), SeenError> {
         let contents = self.lock();
         match &contents.failed {
             Some(reason) => Err(self.disk(reason)),
@@ -127,20 +127,14 @@ impl TableSet {
 
     /// Adds a table to be written; waits while too many are queued.
     pub(crate) fn add(&self, frozen: ImmutableMemtable) {
-        let mut contents = self.lock();
-        while contents.waiting() >= TABLES_WAITING && contents.failed.is_none() {
-            contents = self.written.wait(contents).unwrap_or_else(PoisonError::into_inner);
-        }
-        contents.tables.push(Table::ImmutableMemtable(Arc::new(frozen)));
+        let mut contents = self.wait_for(TABLES_WAITING);
+        contents.tables.frozen.push_back(Arc::new(frozen));
         self.version.fetch_add(1, Release);
     }
 
     /// Waits until all tables are written.
     pub(crate) fn settle(&self) -> Result<(), SeenError> {
-        let mut contents = self.lock();
-        while contents.waiting() > 0 && contents.failed.is_none() {
-            contents = self.written.wait(contents).unwrap_or_else(PoisonError::into_inner);
-        }
+        let contents = self.wait_for(1);
         contents.failed.as_ref().map_or(Ok(()), |reason| Err(self.disk(reason)))
     }
 
@@ -162,10 +156,7 @@ impl TableSet {
 
     /// Returns the table to be written next.
     pub(crate) fn next_frozen(&self) -> Option<Arc<ImmutableMemtable>> {
-        self.lock()
-            .tables
-            .iter()
-            .find_map(|table| if let Table::ImmutableMemtable(frozen) = table { Some(frozen.clone()) } else { None })
+        self.lock().tables.frozen.front().cloned()
     }
 
     /// Returns the path and number of a new SSTable. Numbers are unique within the process, since an obsolete
@@ -185,15 +176,9 @@ impl TableSet {
         if self.is_closed() {
             return run.map_or(Ok(()), |run| fs::remove_file(run.path));
         }
-        let Some(at) = contents.tables.iter().position(|table| matches!(table, Table::ImmutableMemtable(_))) else {
-            return Ok(());
-        };
-        if let Table::ImmutableMemtable(frozen) = &contents.tables[at]
-            && let Some(position) = frozen.position
-        {
-            contents.position = Some(position);
-        }
-        contents.tables.splice(at..=at, run.map(|run| Table::SsTable(Arc::new(run))));
+        let Some(frozen) = contents.tables.frozen.pop_front() else { return Ok(()) };
+        contents.position = frozen.position.or(contents.position);
+        contents.tables.runs.extend(run.map(Arc::new));
         contents.manifest().write(&self.dir)?;
         self.version.fetch_add(1, Release);
         self.written.notify_all();
@@ -203,7 +188,7 @@ impl TableSet {
     /// Returns the newest SSTables that are to be compacted.
     pub(crate) fn to_compact(&self) -> Vec<Arc<SsTable>> {
         let contents = self.lock();
-        let runs = contents.runs().cloned().collect::<Vec<_>>();
+        let runs = &contents.tables.runs;
         let mut entries = 0;
         let few = runs.iter().rev().take_while(|run| {
             let merge = entries == 0 || run.len() < entries * GROWTH;
@@ -217,10 +202,10 @@ impl TableSet {
     /// Replaces these SSTables by the compacted one.
     pub(crate) fn compacted(&self, old: &[Arc<SsTable>], merged: SsTable) -> io::Result<()> {
         let mut contents = self.lock();
-        let is_first = |table: &Table| matches!((table, old.first()), (Table::SsTable(run), Some(first)) if Arc::ptr_eq(run, first));
-        let at = contents.tables.iter().position(is_first);
+        let is_first = |run: &Arc<SsTable>| old.first().is_some_and(|first| Arc::ptr_eq(run, first));
+        let at = contents.tables.runs.iter().position(is_first);
         let Some(at) = at.filter(|_| !self.is_closed()) else { return fs::remove_file(merged.path) };
-        contents.tables.splice(at..at + old.len(), [Table::SsTable(Arc::new(merged))]);
+        contents.tables.runs.splice(at..at + old.len(), [Arc::new(merged)]);
         contents.manifest().write(&self.dir)?;
         self.version.fetch_add(1, Release);
         drop(contents);

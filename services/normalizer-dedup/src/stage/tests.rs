@@ -1,4 +1,4 @@
-use orbweaver_messages::{DiscoveryKind, Scope, Trail, crawl_key};
+use orbweaver_messages::{Scope, crawl_key};
 
 use super::*;
 
@@ -10,19 +10,11 @@ fn delivered(topic: Topic, offset: Offset, key: &str, value: bytes::Bytes) -> (O
 }
 
 fn links(offset: Offset, depth: u16) -> (Origin, ConsumerRecord) {
-    let found = Discovered {
-        crawl: "default".into(),
-        site: "example.org".into(),
-        via: Some(format!("https://example.org/{}", "v".repeat(8000))),
-        depth,
-        sighting: DiscoveryKind::Link,
-        chain: vec![],
-        trail: Trail::default(),
-        content: None,
-        urls: (0..100).map(|link| format!("https://example.org/{link}")).collect(),
-        found_at_ms: 0,
-    };
-    delivered(topic::DISCOVERED, offset, "example.org", encode(&found))
+    let urls: Vec<_> = (0..100).map(|link| format!("https://example.org/{link}")).collect();
+    let found = format!(
+        r#"{{"crawl":"default","site":"example.org","depth":{depth},"sighting":"link","urls":{urls:?},"found_at_ms":0}}"#
+    );
+    delivered(topic::DISCOVERED, offset, "example.org", found.into())
 }
 
 #[test]
@@ -30,15 +22,11 @@ fn links_of_a_record_that_wait_for_the_same_plan_share_its_other_fields() {
     let directory = tempfile::tempdir().unwrap();
     let mut stage = NormalizerDedup::new(Config::new(directory.path())).unwrap();
     let crawl = Config { default_max_depth: Some(3), default_scope: Scope::Any, ..Config::default() };
-    let definition = crawl.definition(1, 0);
-    let (_, control) = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+    let (_, control) = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&crawl.definition(1, 0)));
     stage.receive_tailed(&control, 0, &mut Actions::default()).unwrap();
-    stage
-        .prepare(
-            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
-            0,
-        )
-        .unwrap();
+    let opening =
+        PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
+    stage.prepare(opening, 0).unwrap();
     let mut actions = Actions::default();
     stage.receive(vec![links(0, 3), links(1, 2)], 0, &mut actions).unwrap();
     let token = actions.plans[0].token.unwrap();

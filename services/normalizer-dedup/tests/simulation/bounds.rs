@@ -1,13 +1,11 @@
 //! Bounds of the records that are planned at one time, and links that wait for plans.
 
-use std::path::Path;
-
-use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, DiscoveryKind, Scope, Trail, topic};
+use orbweaver_log::Record;
+use orbweaver_messages::{Discovered, Scope};
 use orbweaver_normalizer_dedup::LinkOutcome;
 use orbweaver_stage::{Stage, Step};
 
-use crate::world::{Life, World};
+use crate::world::{Life, World, links};
 
 const SITES: [&str; 3] = ["example.org", "example.net", "example.com"];
 const PAGES: usize = 6;
@@ -27,27 +25,17 @@ fn planned(life: &Life) -> usize {
 fn pages_with_long_urls(world: &mut World) {
     for page in 0..PAGES {
         let site = SITES[page % SITES.len()];
-        world.discovered(&Discovered {
-            crawl: "default".into(),
-            site: site.into(),
-            via: Some(format!("https://{site}/{}", "v".repeat(8000))),
-            depth: 1,
-            sighting: DiscoveryKind::Link,
-            chain: vec![],
-            trail: Trail::default(),
-            content: None,
-            urls: (0..LINKS).map(|link| format!("https://{site}/{page}/{link}")).collect(),
-            found_at_ms: 0,
-        });
+        let via = Some(format!("https://{site}/{}", "v".repeat(8000)));
+        let urls = (0..LINKS).map(|link| format!("https://{site}/{page}/{link}")).collect();
+        world.discovered(&Discovered { via, urls, ..links(site, 1, &[]) });
     }
 }
 
 /// Delivers all pages to a process that knows their crawl.
-fn delivered(directory: &Path) -> (World, Life) {
-    let mut world = World::new(4);
-    world.define("default", Scope::Any, None);
+fn delivered() -> (World, Life) {
+    let mut world = World::defined(4, Scope::Any, None);
     pages_with_long_urls(&mut world);
-    let mut life = Life::begin(&world, directory);
+    let mut life = Life::begin(&world);
     life.deliver(&mut world, PAGES);
     (world, life)
 }
@@ -69,17 +57,15 @@ fn finish(life: &mut Life, world: &mut World) {
 
 #[test]
 fn records_that_few_links_cause_are_bounded_in_bytes_and_none_of_the_links_is_lost() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (mut world, mut life) = delivered(directory.path());
+    let (mut world, mut life) = delivered();
     finish(&mut life, &mut world);
 }
 
 #[test]
 fn records_that_waited_for_the_definition_of_their_crawl_cause_bounded_bytes_when_it_arrives() {
-    let directory = tempfile::tempdir().expect("a directory");
     let mut world = World::new(4);
     pages_with_long_urls(&mut world);
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     life.deliver(&mut world, PAGES);
     assert_eq!(planned(&life), 0);
     world.define("default", Scope::Any, None);
@@ -89,12 +75,9 @@ fn records_that_waited_for_the_definition_of_their_crawl_cause_bounded_bytes_whe
 
 #[test]
 fn records_that_wait_for_a_plan_are_decided_when_the_log_refuses_it() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (mut world, mut life) = delivered(directory.path());
+    let (mut world, mut life) = delivered();
     while !life.flying.is_empty() {
-        let (plan, ..) = life.flying.remove(0);
-        let token = plan.token.expect("a token");
-        life.call(&mut world, |stage, now, actions| stage.refused(token, "too large", now, actions));
+        life.refuse(&mut world, 0);
         assert!(planned(&life) <= MOST, "{} bytes", planned(&life));
     }
     assert_eq!(world.rejected.len(), PAGES, "each once");
@@ -103,17 +86,13 @@ fn records_that_wait_for_a_plan_are_decided_when_the_log_refuses_it() {
 
 #[test]
 fn an_origin_that_was_rejected_with_one_plan_is_not_decided_again_with_another() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, Some(3));
+    let mut world = World::defined(1, Scope::Any, Some(3));
     world.links("example.org", 3, &["https://example.org/a"]);
     world.links("example.org", 2, &["https://example.org/a", "https://example.org/b"]);
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     assert!((0..2).all(|_| life.deliver(&mut world, 1)));
     assert_eq!(life.flying.len(), 2, "`a` waits for the first plan, `b` is in the second");
-    let (refused, ..) = life.flying.remove(1);
-    let token = refused.token.expect("a token");
-    life.call(&mut world, |stage, now, actions| stage.refused(token, "too large", now, actions));
+    life.refuse(&mut world, 1);
     assert_eq!(world.rejected.len(), 1);
     life.run(&mut world, usize::MAX);
     assert!(world.is_complete());
@@ -122,16 +101,12 @@ fn an_origin_that_was_rejected_with_one_plan_is_not_decided_again_with_another()
 
 #[test]
 fn links_that_wait_for_a_plan_while_their_crawl_is_deleted_are_counted() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, Some(3));
+    let mut world = World::defined(1, Scope::Any, Some(3));
     world.links("example.org", 3, &["https://example.org/a"]);
     world.links("example.org", 2, &["https://example.org/a"]);
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     life.deliver(&mut world, 2);
-    let tp = TopicPartition::new(topic::CONTROL, 0);
-    let key = Some("crawl/default".into());
-    world.append(Record { tp, key, value: None, headers: vec![], timestamp_ms: 1 });
+    world.delete("default");
     assert!(life.receive_tailed(&mut world));
     life.run(&mut world, usize::MAX);
     assert!(world.is_complete());

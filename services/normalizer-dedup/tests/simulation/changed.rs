@@ -1,6 +1,5 @@
 //! Changes of a crawl's definition while links arrive.
 
-use orbweaver_log::{Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Scope, crawl_key, decode, encode, topic};
 use orbweaver_normalizer_dedup::{DedupStats, LinkOutcome};
 use std::sync::Arc;
@@ -8,13 +7,11 @@ use std::sync::Arc;
 use crate::world::{End, Life, World};
 
 /// Creates a running crawl with its process.
-fn begun(scope: Scope, max_depth: Option<u16>) -> (World, Life, Arc<DedupStats>, tempfile::TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut world = World::new(4);
-    world.define("default", scope, max_depth);
-    let life = Life::begin(&world, directory.path());
+fn begun(max_depth: Option<u16>) -> (World, Life, Arc<DedupStats>) {
+    let world = World::defined(4, Scope::Any, max_depth);
+    let life = Life::begin(&world);
     let tally = life.stage.tally();
-    (world, life, tally, directory)
+    (world, life, tally)
 }
 
 /// Writes a changed definition, and lets the process read it.
@@ -43,7 +40,7 @@ fn passed(world: &World) -> Vec<(String, u16, u64)> {
 
 #[test]
 fn links_are_decided_by_the_definition_that_was_read_last_and_say_so() {
-    let (mut world, mut life, tally, _directory) = begun(Scope::Any, None);
+    let (mut world, mut life, tally) = begun(None);
     found(&mut world, &mut life, 1, &["https://example.org/a", "https://example.org/private/b"]);
     redefine(&mut world, &mut life, |definition| definition.exclude = vec!["/c".to_owned()]);
     found(
@@ -59,7 +56,7 @@ fn links_are_decided_by_the_definition_that_was_read_last_and_say_so() {
 
 #[test]
 fn what_a_limit_of_depth_has_cut_passes_when_it_is_met_again() {
-    let (mut world, mut life, tally, _directory) = begun(Scope::Any, Some(2));
+    let (mut world, mut life, tally) = begun(Some(2));
     found(&mut world, &mut life, 3, &["https://example.org/a"]);
     redefine(&mut world, &mut life, |definition| definition.max_depth = Some(3));
     assert_eq!(passed(&world), [], "nothing comes back by itself");
@@ -70,7 +67,7 @@ fn what_a_limit_of_depth_has_cut_passes_when_it_is_met_again() {
 
 #[test]
 fn what_is_known_and_excluded_by_now_does_not_pass_once_more_from_nearer() {
-    let (mut world, mut life, tally, _directory) = begun(Scope::Any, Some(5));
+    let (mut world, mut life, tally) = begun(Some(5));
     found(&mut world, &mut life, 4, &["https://example.org/a", "https://example.org/b"]);
     redefine(&mut world, &mut life, |definition| definition.exclude = vec!["/a".to_owned()]);
     found(&mut world, &mut life, 2, &["https://example.org/a", "https://example.org/b"]);
@@ -80,7 +77,7 @@ fn what_is_known_and_excluded_by_now_does_not_pass_once_more_from_nearer() {
 
 #[test]
 fn a_shallower_sighting_passes_from_when_on_depth_is_limited() {
-    let (mut world, mut life, tally, _directory) = begun(Scope::Any, None);
+    let (mut world, mut life, tally) = begun(None);
     found(&mut world, &mut life, 4, &["https://example.org/a"]);
     found(&mut world, &mut life, 3, &["https://example.org/a"]);
     redefine(&mut world, &mut life, |definition| definition.max_depth = Some(9));
@@ -90,42 +87,18 @@ fn a_shallower_sighting_passes_from_when_on_depth_is_limited() {
 }
 
 #[test]
-fn a_wider_scope_goes_by_what_seeds_brought_into_the_narrow_one() {
-    let (mut world, mut life, tally, _directory) = begun(Scope::Path, None);
-    world.seed("https://example.org/docs/index.html");
-    let links = ["https://example.org/news/", "https://www.example.org/"];
-    found(&mut world, &mut life, 1, &links);
-    assert_eq!(tally.get(LinkOutcome::OutOfScope), 2);
-    redefine(&mut world, &mut life, |definition| definition.scope = Scope::Host);
-    found(&mut world, &mut life, 1, &links);
-    assert_eq!(tally.get(LinkOutcome::OutOfScope), 3);
-    redefine(&mut world, &mut life, |definition| definition.scope = Scope::Site);
-    found(&mut world, &mut life, 1, &links);
-    assert_eq!((tally.get(LinkOutcome::OutOfScope), passed(&world).len()), (3, 3));
-}
-
-#[test]
 fn a_crawl_that_was_deleted_pins_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut other = World::new(2);
-    other.define("default", Scope::Any, None);
-    let mut world = World { partitions: 4, ..other };
-    world.append(Record {
-        tp: TopicPartition::new(topic::CONTROL, 0),
-        key: Some(crawl_key("default").into()),
-        value: None,
-        headers: vec![],
-        timestamp_ms: 1,
-    });
+    let mut world = World { partitions: 4, ..World::defined(2, Scope::Any, None) };
+    world.delete("default");
     world.define("default", Scope::Any, None);
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     found(&mut world, &mut life, 1, &["https://example.org/a"]);
     assert_eq!(passed(&world), [("/a".to_owned(), 1, 2)]);
 }
 
 #[test]
 fn a_definition_that_cannot_be_used_changes_nothing_and_is_counted() {
-    let (mut world, mut life, tally, _directory) = begun(Scope::Any, None);
+    let (mut world, mut life, tally) = begun(None);
     redefine(&mut world, &mut life, |definition| definition.exclude = vec!["(".to_owned()]);
     redefine(&mut world, &mut life, |definition| {
         definition.exclude = vec![];

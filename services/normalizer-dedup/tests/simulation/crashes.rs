@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use orbweaver_messages::{Scope, topic};
-use orbweaver_normalizer_dedup::IndexKind;
+use orbweaver_normalizer_dedup::{Config, IndexKind};
 
 use crate::world::{End, Life, World, fingerprint};
 
 fn world() -> World {
-    let mut world = World::new(2);
-    world.define("default", Scope::Host, None);
+    let mut world = World::defined(2, Scope::Host, None);
     world.seed("example.org/docs");
     world.seed("https://example.net/");
     world.links("example.org", 1, &["https://example.org/a", "https://example.org/b#x", "https://other.example.org/"]);
@@ -17,6 +16,11 @@ fn world() -> World {
     world.links("example.org", 1, &["https://example.org/c", "https://example.org/private/"]);
     world.links("example.net", 2, &["https://example.net/", "https://example.net/d", "https://example.net/d"]);
     world.links("example.org", 1, &["https://example.org/a", "https://example.org/b", "https://example.org/c"]);
+    // The links are on pages of the seeds, whose scope entries were in the log before those were fetched.
+    for host in ["example.org", "example.net"] {
+        let entry = format!("{{\"crawl\":\"default\",\"entry\":\"{host}\"}}");
+        world.put(topic::CONTROL, 0, &format!("scope/default/{host}"), entry);
+    }
     world
 }
 
@@ -31,29 +35,18 @@ const WANTED: [&str; 6] = [
     "https://example.net/d",
 ];
 
-fn in_scope(world: &mut World) {
-    // The links are on pages of the seeds, whose scope entries were in the log before those were fetched.
-    for host in ["example.org", "example.net"] {
-        let entry = format!("{{\"crawl\":\"default\",\"entry\":\"{host}\"}}");
-        world.put(topic::CONTROL, 0, &format!("scope/default/{host}"), entry);
-    }
-}
-
 fn crash_everywhere(index: IndexKind, keep_index: bool) {
     let mut crashes = 0;
     for kill_after in 0.. {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("seen");
-        let mut world = World { index, ..world() };
-        in_scope(&mut world);
-        let killed = Life::begin(&world, &path).run(&mut world, kill_after) == End::Killed;
+        let mut world = World { settings: Config { index, ..Config::default() }, ..world() };
+        let killed = Life::begin(&world).run(&mut world, kill_after) == End::Killed;
         crashes += usize::from(killed);
         let seen_then: BTreeSet<_> = world.seen().iter().map(|entry| entry.fingerprint).collect();
         let passes_then = world.passes();
-        if !keep_index && index == IndexKind::Exact {
-            std::fs::remove_dir_all(&path).expect("the disk");
+        if !keep_index {
+            world.delete_index();
         }
-        let mut life = Life::begin(&world, &path);
+        let mut life = Life::begin(&world);
         assert_eq!(life.run(&mut world, usize::MAX), End::Idle);
         assert!(world.is_complete(), "killed after {kill_after} steps");
         let passes = world.passes();
@@ -87,14 +80,12 @@ fn a_crash_that_takes_the_index_along_changes_nothing() {
 
 #[test]
 fn records_completed_before_a_crash_admit_nothing_when_they_are_delivered_again() {
-    let directory = tempfile::tempdir().expect("a directory");
     let mut world = world();
-    in_scope(&mut world);
-    assert_eq!(Life::begin(&world, directory.path()).run(&mut world, usize::MAX), End::Idle);
+    assert_eq!(Life::begin(&world).run(&mut world, usize::MAX), End::Idle);
     let (passes, seen) = (world.passes(), world.seen().len());
     // Nothing was committed: everything is delivered again.
     world.completed.clear();
-    assert_eq!(Life::begin(&world, directory.path()).run(&mut world, usize::MAX), End::Idle);
+    assert_eq!(Life::begin(&world).run(&mut world, usize::MAX), End::Idle);
     // The seeds were forwarded again, and recognized as known.
     assert_eq!((world.passes(), world.seen().len()), (passes, seen));
     assert!(world.is_complete());

@@ -1,37 +1,20 @@
 //! Flow of seeds and links.
 
-use std::{sync::Arc, time::Duration};
-
-use futures::{FutureExt, future::BoxFuture};
-use orbweaver_log::{
-    Bounds, Commit, Consumer, ConsumerRecord, Log, LogError, Offset, Partition, RECORD_LIMIT, Reader, Record,
-    TopicPartition,
-};
+use futures::FutureExt;
+use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, DiscoveryKind, Millis, Scope, ScopeEntry, SeenBatch, Topic, Trail, Traps, decode,
-    encode, topic,
+    CrawlDefinition, Discovered, DiscoveryKind, Scope, ScopeEntry, SeenBatch, Trail, Traps, decode, encode, topic,
 };
-use orbweaver_normalizer_dedup::{LinkOutcome, NormalizerDedup};
-use orbweaver_stage::{Stage, StageError, Step};
+use orbweaver_normalizer_dedup::{Config, LinkOutcome, NormalizerDedup};
+use orbweaver_stage::{RestoreFrom, Stage, StageError, Step};
 
-use crate::world::{End, Life, World, config, fingerprint, live};
-
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a directory")
-}
-
-fn defined(scope: Scope, max_depth: Option<u16>) -> World {
-    let mut world = World::new(4);
-    world.define("default", scope, max_depth);
-    world
-}
+use crate::world::{End, Life, World, fingerprint, links, live};
 
 #[test]
 fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_waits() {
-    let directory = directory();
-    let mut world = defined(Scope::Host, None);
+    let mut world = World::defined(4, Scope::Host, None);
     world.seed("Example.org/docs#top");
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     life.deliver(&mut world, 1);
     assert!(world.completed.is_empty(), "not before it is durable");
     life.step(&mut world, 0);
@@ -40,16 +23,9 @@ fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_wait
     assert_eq!(passed_on.tp.partition, world.partition("example.org"));
     assert_eq!(passed_on.key.as_deref(), Some(&b"example.org"[..]));
     life.deliver(&mut world, 1);
-    let topics = |steps: &[Step<_>]| -> Vec<Topic> {
-        steps
-            .iter()
-            .map(|step| match step {
-                Step::Produce(records) => records[0].tp.topic,
-                Step::Perform(_) => panic!("no effects"),
-            })
-            .collect()
-    };
-    assert_eq!(topics(&life.flying[0].0.steps), [topic::CONTROL, topic::FRONTIER, topic::SEEN]);
+    let topic_of = |step: &Step<_>| if let Step::Produce(records) = step { Some(records[0].tp.topic) } else { None };
+    let topics: Vec<_> = life.flying[0].0.steps.iter().filter_map(topic_of).collect();
+    assert_eq!(topics, [topic::CONTROL, topic::FRONTIER, topic::SEEN]);
     life.run(&mut world, usize::MAX);
     let waiting = &world.waiting()[0];
     assert_eq!((waiting.context.url.as_str(), waiting.context.depth), ("https://example.org/docs", 0));
@@ -64,22 +40,17 @@ fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_wait
 
 #[test]
 fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
-    let directory = directory();
-    let mut world = defined(Scope::Any, None);
+    let mut world = World::defined(4, Scope::Any, None);
     world.discovered(&Discovered {
-        crawl: "default".into(),
-        site: "example.org".into(),
         via: Some("https://example.com/".into()),
-        depth: 3,
         sighting: DiscoveryKind::Redirect,
         chain: vec!["https://example.com/r".into()],
         trail: trail(),
         content: Some(9),
-        urls: vec!["https://www.example.org/%7euser?".into()],
-        found_at_ms: 7,
+        ..links("example.org", 3, &["https://www.example.org/%7euser?"])
     });
     world.links("example.org", 1, &["https://www.example.org/~user", "https://www.example.org/%7Euser"]);
-    let stage = live(&mut world, directory.path());
+    let stage = live(&mut world);
     let waiting = world.waiting();
     assert_eq!(waiting.len(), 1);
     assert_eq!(waiting[0].context.url, "https://www.example.org/%7euser?");
@@ -99,15 +70,13 @@ fn trail() -> Trail {
 #[test]
 fn what_waits_says_what_its_crawl_does_about_traps_and_carries_nothing_of_them_where_that_is_nothing() {
     for (traps, carried) in [(Traps::Strict, (trail(), Some(9))), (Traps::Off, (Trail::default(), None))] {
-        let directory = directory();
-        let mut world = defined(Scope::Any, None);
+        let mut world = World::defined(4, Scope::Any, None);
         let defined = world.records(topic::CONTROL).next().expect("a definition").value.clone();
         let definition: CrawlDefinition = decode("crawl-definition", defined.as_ref()).expect("a definition");
         world.put(topic::CONTROL, 0, "crawl/default", encode(&CrawlDefinition { traps, ..definition }));
-        let found = r#"{"crawl":"default","site":"example.org","depth":1,"sighting":"link","urls":["https://example.org/"],"found_at_ms":7}"#;
-        let found: Discovered = decode("discovered", Some(&found.into())).expect("links");
+        let found = links("example.org", 1, &["https://example.org/"]);
         world.discovered(&Discovered { trail: trail(), content: Some(9), ..found });
-        drop(live(&mut world, directory.path()));
+        drop(live(&mut world));
         let waiting = world.waiting().remove(0);
         assert_eq!((waiting.traps, (waiting.context.trail, waiting.content)), (traps, carried));
     }
@@ -115,14 +84,12 @@ fn what_waits_says_what_its_crawl_does_about_traps_and_carries_nothing_of_them_w
 
 #[test]
 fn one_poll_makes_one_seen_record_a_partition() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, None);
+    let mut world = World::defined(1, Scope::Any, None);
     for page in 0..3 {
         let urls = (0..100).map(|link| format!("https://example.org/{page}/{link}")).collect::<Vec<_>>();
         world.links("example.org", 1, &urls.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    live(&mut world, directory.path());
+    live(&mut world);
     assert_eq!(world.records(topic::SEEN).count(), 1);
     assert_eq!((world.seen().len(), world.waiting().len()), (300, 300));
     assert!(world.seen().iter().all(|entry| entry.slot == orbweaver_url::slot_of("example.org")));
@@ -130,12 +97,10 @@ fn one_poll_makes_one_seen_record_a_partition() {
 
 #[test]
 fn a_poll_that_lets_very_many_through_makes_several_plans_and_loses_none() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, None);
+    let mut world = World::defined(1, Scope::Any, None);
     let urls = (0..20_000).map(|link| format!("https://example.org/{link}")).collect::<Vec<_>>();
     world.links("example.org", 1, &urls.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     life.deliver(&mut world, 1);
     assert_eq!(life.flying.len(), 3);
     for _ in 0..2 {
@@ -151,10 +116,9 @@ fn a_poll_that_lets_very_many_through_makes_several_plans_and_loses_none() {
 
 #[test]
 fn every_link_that_is_dropped_is_counted_by_its_reason() {
-    let directory = directory();
-    let mut world = defined(Scope::Host, Some(4));
+    let mut world = World::defined(4, Scope::Host, Some(4));
     world.seed("https://example.org/");
-    live(&mut world, directory.path());
+    live(&mut world);
     let far = format!("https://example.org/{}", "x".repeat(9000));
     world.links(
         "example.org",
@@ -172,19 +136,9 @@ fn every_link_that_is_dropped_is_counted_by_its_reason() {
     );
     world.links("example.org", 5, &["https://example.org/deep"]);
     let chain = vec!["https://example.org/r".to_owned(); 21];
-    world.discovered(&Discovered {
-        crawl: "default".into(),
-        site: "example.org".into(),
-        via: None,
-        depth: 1,
-        sighting: DiscoveryKind::Redirect,
-        chain,
-        trail: Trail::default(),
-        content: None,
-        urls: vec!["https://example.org/end".into()],
-        found_at_ms: 0,
-    });
-    let tally = live(&mut world, directory.path()).tally();
+    let end = links("example.org", 1, &["https://example.org/end"]);
+    world.discovered(&Discovered { sighting: DiscoveryKind::Redirect, chain, ..end });
+    let tally = live(&mut world).tally();
     for end in LinkOutcome::ALL {
         let expected = u64::from(!matches!(end, LinkOutcome::Shallower | LinkOutcome::NotIncluded));
         assert_eq!(tally.get(end), expected, "{end:?}");
@@ -194,28 +148,16 @@ fn every_link_that_is_dropped_is_counted_by_its_reason() {
 
 #[test]
 fn what_cannot_be_processed_is_rejected_with_its_reason() {
-    let directory = directory();
-    let mut world = defined(Scope::Host, None);
+    let mut world = World::defined(4, Scope::Host, None);
     world.seed("ftp://example.org/");
     world.put(topic::SEEDS, 0, "", &b"\xff"[..]);
     world.put(topic::SEEDS, 0, "", "{\"url\":\"https://example.org/\",\"crawl\":\"nowhere\"}");
     world.put(topic::DISCOVERED, 0, "", "{}");
     let other = (world.partition("example.org") + 1) % 4;
-    let found = Discovered {
-        crawl: "default".into(),
-        site: "example.org".into(),
-        via: None,
-        depth: 0,
-        sighting: DiscoveryKind::Link,
-        chain: vec![],
-        trail: orbweaver_messages::Trail::default(),
-        content: None,
-        urls: vec![],
-        found_at_ms: 0,
-    };
+    let found = links("example.org", 0, &[]);
     world.put(topic::DISCOVERED, other, "", encode(&found));
     world.discovered(&Discovered { crawl: "nowhere".into(), ..found });
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     life.run(&mut world, usize::MAX);
     assert_eq!(world.rejected.len(), 4, "the unknown crawl may still be defined: {:?}", world.rejected);
     assert!(life.stage.next_tick().is_some_and(|at| (life.now..=life.now + 5_000).contains(&at)));
@@ -233,18 +175,16 @@ fn what_cannot_be_processed_is_rejected_with_its_reason() {
     }
     assert_eq!(reasons.len(), 6);
     assert!(world.is_complete());
-    assert_eq!(life.stage.tally().snapshot().rejected, 6);
+    assert_eq!(life.stage.tally().rejected(), 6);
 }
 
 #[test]
 fn an_origin_whose_url_is_pending_waits_for_the_plan_that_lets_it_through() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, None);
+    let mut world = World::defined(1, Scope::Any, None);
     world.links("example.org", 1, &["https://example.org/a"]);
     world.links("example.org", 1, &["https://example.org/a", "https://example.org/b"]);
     world.links("example.org", 1, &["https://example.org/b"]);
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     assert!((0..3).all(|_| life.deliver(&mut world, 1)));
     assert_eq!(life.flying.len(), 2, "one plan lets `a` through, the other `b`");
     life.step(&mut world, 1);
@@ -260,14 +200,12 @@ fn an_origin_whose_url_is_pending_waits_for_the_plan_that_lets_it_through() {
 
 #[test]
 fn a_nearer_sighting_passes_again_where_depth_is_limited_and_never_beside_a_write_under_way() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, Some(3));
+    let mut world = World::defined(1, Scope::Any, Some(3));
     let url = "https://example.org/a";
     for depth in [3, 3, 2, 1, 2] {
         world.links("example.org", depth, &[url]);
     }
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     life.deliver(&mut world, 5);
     assert_eq!(life.flying.len(), 1, "one outstanding write per key");
     life.run(&mut world, usize::MAX);
@@ -282,26 +220,18 @@ fn a_nearer_sighting_passes_again_where_depth_is_limited_and_never_beside_a_writ
 
 #[test]
 fn the_redirect_of_a_seed_brings_its_target_into_scope_and_that_of_a_link_does_not() {
-    let directory = directory();
-    let mut world = defined(Scope::Host, None);
+    let mut world = World::defined(4, Scope::Host, None);
     world.seed("https://example.org/");
     let redirect = |site: &str, sighting| Discovered {
-        crawl: "default".into(),
-        site: site.into(),
-        via: Some("https://example.org/".into()),
-        depth: 0,
         sighting,
         chain: vec!["https://example.org/".into()],
-        trail: orbweaver_messages::Trail::default(),
-        content: None,
-        urls: vec![format!("https://www.{site}/")],
-        found_at_ms: 0,
+        ..links(site, 0, &[&format!("https://www.{site}/")])
     };
     world.discovered(&redirect("example.net", DiscoveryKind::Seed));
     world.discovered(&redirect("example.com", DiscoveryKind::Redirect));
-    live(&mut world, directory.path());
+    live(&mut world);
     world.links("example.net", 1, &["https://www.example.net/a", "https://example.net/b"]);
-    live(&mut world, directory.path());
+    live(&mut world);
     let passes = world.passes();
     let expected = ["https://example.org/", "https://www.example.net/", "https://www.example.net/a"];
     assert_eq!(passes.keys().collect::<Vec<_>>(), expected);
@@ -312,10 +242,8 @@ fn the_redirect_of_a_seed_brings_its_target_into_scope_and_that_of_a_link_does_n
 
 #[test]
 fn a_record_of_another_owner_counts_once_it_is_read_back() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, None);
-    let mut life = Life::begin(&world, directory.path());
+    let mut world = World::defined(1, Scope::Any, None);
+    let mut life = Life::begin(&world);
     let entry = orbweaver_messages::SeenEntry { slot: 0, depth: 1, fingerprint: fingerprint("https://example.org/a") };
     world.put(topic::SEEN, 0, "0", SeenBatch { entries: vec![entry] }.encode());
     world.put(topic::SEEN, 0, "0", &b"damaged"[..]);
@@ -327,11 +255,9 @@ fn a_record_of_another_owner_counts_once_it_is_read_back() {
 
 #[test]
 fn a_closed_partition_is_forgotten_and_served_again_from_its_index() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, None);
+    let mut world = World::defined(1, Scope::Any, None);
     world.links("example.org", 1, &["https://example.org/a"]);
-    let mut life = Life::begin(&world, directory.path());
+    let mut life = Life::begin(&world);
     life.deliver(&mut world, 1);
     life.stage.close(0);
     assert_eq!(life.stage.due(life.now), 0);
@@ -339,104 +265,48 @@ fn a_closed_partition_is_forgotten_and_served_again_from_its_index() {
     life.step(&mut world, 0);
     assert!(world.completed.is_empty(), "what settles after the close completes nothing");
     drop(life);
-    live(&mut world, directory.path());
+    live(&mut world);
     assert!(world.is_complete());
     assert_eq!(world.passes()["https://example.org/a"], 1, "it had reached `seen`");
 }
 
-/// Read-only log with the records of a world.
-struct ReadOnlyLog(World);
-
-struct WorldReader(Vec<ConsumerRecord>);
-
-impl Reader for WorldReader {
-    fn read(&mut self, _: Duration) -> BoxFuture<'_, Result<Vec<ConsumerRecord>, LogError>> {
-        Box::pin(std::future::ready(Ok(std::mem::take(&mut self.0))))
-    }
-
-    fn position(&self) -> Offset {
-        0
-    }
-}
-
-impl Log for ReadOnlyLog {
-    fn partitions(&self, _: Topic) -> Result<Partition, LogError> {
-        Ok(self.0.partitions)
-    }
-
-    fn record_limit(&self) -> usize {
-        RECORD_LIMIT
-    }
-
-    fn append(&self, _: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        unreachable!("read only")
-    }
-
-    fn consumer(&self, _: &str, _: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
-        unreachable!("read only")
-    }
-
-    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        let records = self.0.log[&tp][from as usize..].to_vec();
-        Box::pin(std::future::ready(Ok(Box::new(WorldReader(records)) as Box<dyn Reader>)))
-    }
-
-    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let end = self.0.log.get(&tp).map_or(0, Vec::len) as Offset;
-        Box::pin(std::future::ready(Ok(Bounds { start: 0, end })))
-    }
-
-    fn offset_at(&self, _: TopicPartition, _: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
-        unreachable!("read by offset")
-    }
-
-    fn committed<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a [TopicPartition],
-    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        unreachable!("outside of groups")
-    }
-
-    fn delete_below(&self, _: TopicPartition, _: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        unreachable!("read only")
-    }
+/// Returns a log with the records of a world in `crawl.seen`.
+fn log_of(world: &World) -> MemoryLog {
+    let log = MemoryLog::new(&[TopicSpec::new(topic::SEEN, world.partitions, Cleanup::Keep)]);
+    let record =
+        |record: &ConsumerRecord| Record::new(record.tp, record.key.clone(), record.value.clone(), record.timestamp_ms);
+    let appended = log.append(world.records(topic::SEEN).map(record).collect()).now_or_never();
+    appended.expect("nothing waits").expect("it is appended");
+    log
 }
 
 #[test]
 fn an_index_is_proven_against_the_log_before_the_start() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, None);
+    let mut world = World::defined(1, Scope::Any, None);
     world.links("example.org", 1, &["https://example.org/a"]);
-    drop(live(&mut world, directory.path()));
-    let mut life = Life::begin(&world, directory.path());
+    drop(live(&mut world));
+    let mut life = Life::begin(&world);
     life.run(&mut world, usize::MAX);
     life.stage.close(0);
     drop(life);
 
-    let restores = |log: World| {
-        let log: Arc<dyn Log> = Arc::new(ReadOnlyLog(log));
-        let stage = NormalizerDedup::open(config(directory.path()), &*log).now_or_never().expect("nothing waits");
+    let config = world.config();
+    let restores = |world: &World| {
+        let log = log_of(world);
+        let stage = NormalizerDedup::open(config.clone(), &log).now_or_never().expect("nothing waits");
         let stage = stage.expect("it opens");
         stage.restore_specs(0)[0].from
     };
-    assert_eq!(restores(world), orbweaver_stage::RestoreFrom::Offset(0), "the same log");
-    let mut shorter = World::new(1);
-    shorter.define("default", Scope::Any, None);
-    assert_eq!(restores(shorter), orbweaver_stage::RestoreFrom::Start, "another log");
+    assert_eq!(restores(&world), RestoreFrom::Offset(0), "the same log");
+    assert_eq!(restores(&World::new(1)), RestoreFrom::Start, "another log");
 }
 
 #[test]
 fn a_crawl_of_another_build_ends_the_service_with_what_differs() {
-    let directory = directory();
-    let mut world = World::new(1);
-    world.define("default", Scope::Any, None);
-    let mut life = Life::begin(&world, directory.path());
-    let other = World::new(2);
-    let mut other = World { log: std::mem::take(&mut world.log), ..other };
-    other.define("wider", Scope::Any, None);
-    world.log = other.log;
+    let mut world = World::defined(1, Scope::Any, None);
+    let mut life = Life::begin(&world);
+    world.partitions = 2;
+    world.define("wider", Scope::Any, None);
     life.receive_tailed(&mut world);
     let reason = life.halted.expect("a halt");
     assert!(reason.contains("`wider` was created with a number of partitions of 2, and this is 1"), "{reason}");
@@ -444,8 +314,7 @@ fn a_crawl_of_another_build_ends_the_service_with_what_differs() {
 
 #[test]
 fn a_wrong_setting_is_refused() {
-    let directory = directory();
-    let config = orbweaver_normalizer_dedup::Config { default_crawl: String::new(), ..config(directory.path()) };
+    let config = Config { default_crawl: String::new(), ..World::new(1).config() };
     let error = NormalizerDedup::new(config).expect_err("out of range");
     assert!(matches!(&error, StageError::Halted { service: "normalizer-dedup", .. }));
     assert!(error.to_string().contains("default_crawl"), "{error}");

@@ -1,76 +1,88 @@
 //! In-memory log and single-step runtime, so that a test controls the order of events.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, DiscoveryKind, FrontierUrl, Pins, Scope, SeenBatch, SeenEntry, Topic, crawl_key,
-    decode, encode, topic,
+    CrawlDefinition, Discovered, DiscoveryKind, FrontierUrl, Pins, Scope, SeenBatch, SeenEntry, Topic, Trail,
+    crawl_key, decode, encode, topic,
 };
 use orbweaver_normalizer_dedup::{Config, IndexKind, NormalizerDedup};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, RestoreFrom, Stage, StageError, Step};
-use orbweaver_url::{Fingerprint, Policy, SUFFIX_LIST_VERSION, canonical_text, parse, partition_of, slot_of};
+use orbweaver_url::{Fingerprint, canonical_text, parse, partition_of, slot_of};
 
 type Never = std::convert::Infallible;
 
 /// State that survives a crash: the log and the completed offsets.
-#[derive(Default)]
 pub(crate) struct World {
     pub(crate) log: BTreeMap<TopicPartition, Vec<ConsumerRecord>>,
     pub(crate) completed: BTreeSet<(TopicPartition, Offset)>,
     pub(crate) rejected: Vec<(TopicPartition, Offset, String)>,
     pub(crate) partitions: Partition,
-    pub(crate) index: IndexKind,
+    /// Settings of the processes, except for those that the world chooses.
+    pub(crate) settings: Config,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl World {
     pub(crate) fn new(partitions: Partition) -> Self {
-        Self { partitions, ..Self::default() }
+        Self {
+            log: BTreeMap::new(),
+            completed: BTreeSet::new(),
+            rejected: vec![],
+            partitions,
+            settings: Config::default(),
+            directory: tempfile::tempdir().expect("a directory"),
+        }
+    }
+
+    /// Creates a world in which the default crawl is defined.
+    pub(crate) fn defined(partitions: Partition, scope: Scope, max_depth: Option<u16>) -> Self {
+        let mut world = Self::new(partitions);
+        world.define("default", scope, max_depth);
+        world
+    }
+
+    /// Returns the settings of a process.
+    pub(crate) fn config(&self) -> Config {
+        Config { recent_entries: 64, index_dir: self.directory.path().join("seen"), ..self.settings.clone() }
+    }
+
+    /// Deletes the index, if it is on disk.
+    pub(crate) fn delete_index(&self) {
+        if self.settings.index == IndexKind::Exact {
+            std::fs::remove_dir_all(self.config().index_dir).expect("the disk");
+        }
     }
 
     pub(crate) fn append(&mut self, record: Record) -> Offset {
         let records = self.log.entry(record.tp).or_default();
         let offset = records.len() as Offset;
-        records.push(ConsumerRecord {
-            tp: record.tp,
-            offset,
-            timestamp_ms: record.timestamp_ms,
-            key: record.key,
-            value: record.value,
-            headers: vec![],
-        });
+        let Record { tp, key, value, timestamp_ms, .. } = record;
+        records.push(ConsumerRecord { tp, offset, timestamp_ms, key, value, headers: vec![] });
         offset
     }
 
     pub(crate) fn put(&mut self, topic: Topic, partition: Partition, key: &str, value: impl Into<Bytes>) -> Offset {
         let key = Some(Bytes::copy_from_slice(key.as_bytes()));
         let tp = TopicPartition::new(topic, partition);
-        self.append(Record { tp, key, value: Some(value.into()), headers: vec![], timestamp_ms: 1 })
+        self.append(Record::new(tp, key, Some(value.into()), 1))
     }
 
     pub(crate) fn define(&mut self, name: &str, scope: Scope, max_depth: Option<u16>) {
-        let definition = CrawlDefinition {
-            name: name.to_owned(),
-            scope,
-            include: vec![],
-            exclude: vec!["/private/".to_owned()],
-            max_depth,
-            max_pages: None,
-            traps: orbweaver_messages::Traps::default(),
-            pins: Pins {
-                partitions: self.partitions,
-                suffix_list: SUFFIX_LIST_VERSION.to_owned(),
-                canonical_policy: Policy::STANDARD.to_string(),
-                wide_domains: vec![],
-            },
-            created_at_ms: 0,
-            replaces: vec![],
-        };
-        self.put(topic::CONTROL, 0, &crawl_key(name), encode(&definition));
+        let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
+        let host: CrawlDefinition = serde_json::from_str(host).expect("a definition");
+        let pins = Pins { partitions: self.partitions, ..host.pins };
+        let (name, exclude) = (name.to_owned(), vec!["/private/".to_owned()]);
+        let definition = CrawlDefinition { name, scope, exclude, max_depth, pins, ..host };
+        self.put(topic::CONTROL, 0, &crawl_key(&definition.name), encode(&definition));
+    }
+
+    /// Deletes the definition of a crawl.
+    pub(crate) fn delete(&mut self, name: &str) {
+        let (tp, key) = (TopicPartition::new(topic::CONTROL, 0), Some(crawl_key(name).into()));
+        self.append(Record::new(tp, key, None, 1));
     }
 
     pub(crate) fn seed(&mut self, text: &str) -> Offset {
@@ -78,18 +90,7 @@ impl World {
     }
 
     pub(crate) fn links(&mut self, site: &str, depth: u16, urls: &[&str]) -> Offset {
-        self.discovered(&Discovered {
-            crawl: "default".to_owned(),
-            site: site.to_owned(),
-            via: Some(format!("https://{site}/via")),
-            depth,
-            sighting: DiscoveryKind::Link,
-            chain: vec![],
-            trail: orbweaver_messages::Trail::default(),
-            content: None,
-            urls: urls.iter().map(|url| (*url).to_owned()).collect(),
-            found_at_ms: 5,
-        })
+        self.discovered(&links(site, depth, urls))
     }
 
     pub(crate) fn discovered(&mut self, found: &Discovered) -> Offset {
@@ -130,6 +131,22 @@ impl World {
     }
 }
 
+/// Returns links that were found on a page of their site.
+pub(crate) fn links(site: &str, depth: u16, urls: &[&str]) -> Discovered {
+    Discovered {
+        crawl: "default".to_owned(),
+        site: site.to_owned(),
+        via: Some(format!("https://{site}/via")),
+        depth,
+        sighting: DiscoveryKind::Link,
+        chain: vec![],
+        trail: Trail::default(),
+        content: None,
+        urls: urls.iter().map(|url| (*url).to_owned()).collect(),
+        found_at_ms: 5,
+    }
+}
+
 pub(crate) fn fingerprint(url: &str) -> Fingerprint {
     Fingerprint::of("default", &canonical_text(&parse(url).expect("a url")))
 }
@@ -157,15 +174,10 @@ pub(crate) enum End {
     Killed,
 }
 
-pub(crate) fn config(directory: &Path) -> Config {
-    Config { recent_entries: 64, ..Config::new(PathBuf::from(directory)) }
-}
-
 impl Life {
     /// Starts the process: restores and opens all partitions.
-    pub(crate) fn begin(world: &World, directory: &Path) -> Self {
-        let config = Config { index: world.index, ..config(directory) };
-        let stage = NormalizerDedup::new(config).expect("an index");
+    pub(crate) fn begin(world: &World) -> Self {
+        let stage = NormalizerDedup::new(world.config()).expect("an index");
         let mut life = Self {
             stage,
             flying: vec![],
@@ -201,13 +213,9 @@ impl Life {
                 }
                 life.followed.insert(tp, records.len() as Offset);
             }
-            let opening = PartitionContext {
-                partition,
-                partitions: world.partitions,
-                assignment_epoch: 1,
-                owner_epoch: 0,
-                commits: [0, 0],
-            };
+            let partitions = world.partitions;
+            let opening =
+                PartitionContext { partition, partitions, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
             life.stage.prepare(opening, life.now).expect("an index");
         }
         life
@@ -225,11 +233,21 @@ impl Life {
             origin
         });
         actions.completes.extend(rejected);
-        for origin in actions.completes {
+        self.complete(actions.completes, world);
+    }
+
+    fn complete(&mut self, origins: Vec<Origin>, world: &mut World) {
+        for origin in origins {
             let tp = (origin.tp, origin.offset);
             assert!(self.completed_here.insert(tp), "{origin:?} was completed twice");
             world.completed.insert(tp);
         }
+    }
+
+    /// Refuses the plan at `index`.
+    pub(crate) fn refuse(&mut self, world: &mut World, index: usize) {
+        let token = self.flying.remove(index).0.token.expect("a token");
+        self.call(world, |stage, now, actions| stage.refused(token, "too large", now, actions));
     }
 
     pub(crate) fn call(
@@ -278,10 +296,7 @@ impl Life {
         }
         if *next == plan.steps.len() {
             let (plan, _, offsets) = self.flying.swap_remove(index);
-            for origin in plan.completes {
-                assert!(self.completed_here.insert((origin.tp, origin.offset)), "{origin:?} was completed twice");
-                world.completed.insert((origin.tp, origin.offset));
-            }
+            self.complete(plan.completes, world);
             if let Some(token) = plan.token {
                 self.call(world, |stage, now, actions| stage.plan_durable(token, &offsets, now, actions));
             }
@@ -332,8 +347,8 @@ impl Life {
 }
 
 /// Runs one life to its end.
-pub(crate) fn live(world: &mut World, directory: &Path) -> NormalizerDedup {
-    let mut life = Life::begin(world, directory);
+pub(crate) fn live(world: &mut World) -> NormalizerDedup {
+    let mut life = Life::begin(world);
     assert_eq!(life.run(world, usize::MAX), End::Idle);
     life.stage
 }
