@@ -224,7 +224,7 @@ impl Assignment {
         }
     }
 
-    /// Releases what was revoked of a closed partition.
+    /// Releases the revoked topic-partitions of a closed partition.
     fn release(&mut self, partition: Partition, actions: &mut Vec<PartitionAction>) {
         let entry = self.entries.get_mut(&partition).filter(|entry| entry.phase == Phase::Closed);
         let Some(entry) = entry else { return };
