@@ -161,7 +161,7 @@ impl Rows {
         }
     }
 
-    /// Returns the rows without what is optional.
+    /// Returns the rows without their optional fields.
     fn bare(self) -> Self {
         let (fingerprint, at_ms) = (self.page.fingerprint, self.page.fetched_at_ms);
         Self {

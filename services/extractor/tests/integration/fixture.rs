@@ -1,4 +1,4 @@
-//! What several test modules need: pages, an open stage, its memory.
+//! Fixtures of several test modules: pages, an open stage, its memory.
 
 use bytes::Bytes;
 use orbweaver_extractor::job::PAGE_HEADER;

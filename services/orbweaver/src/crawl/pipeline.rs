@@ -152,7 +152,7 @@ impl Pipeline {
     pub async fn stop(&mut self) -> Result<(), String> {
         for running in self.running.drain(..) {
             if running.name == export::GROUP {
-                // What is missing is collected at the next start.
+                // Missing results are collected at the next start.
                 let _ = export::caught_up(&*self.log, export::GROUP, STOP_WITHIN).await;
             }
             running.shutdown.cancel();

@@ -33,40 +33,28 @@ pub struct Settings {
     pub seeded: bool,
     /// Whether the crawl is complete.
     pub complete: bool,
-    /// Maximum number of pages. [`CrawlArgs`] describes this option and the following ones.
+    /// [`CrawlArgs`] describes this option and the following ones.
     pub max_pages: Option<u64>,
-    /// Maximum link depth from a seed.
     pub max_depth: Option<u16>,
-    /// Scope of the crawl.
     pub scope: Scope,
-    /// Patterns of which a URL must match one.
     pub include: Vec<String>,
-    /// Patterns of which a URL must match none.
     pub exclude: Vec<String>,
-    /// Treatment of traps.
     #[serde(default)]
     pub traps: Traps,
-    /// Policy of the canonical form.
     #[serde(default)]
     pub canonical: Policy,
     /// Domains whose hosts are sites of their own, sorted.
     #[serde(default)]
     pub wide_domains: Vec<String>,
-    /// Maximum request rate per site.
     pub rate: Rate,
-    /// Maximum requests in flight.
     pub concurrency: u16,
     /// Complete user agent.
     pub user_agent: String,
     /// Additional request headers, and files with headers (`@FILE`). Secrets are only in such files.
     pub header: Vec<String>,
-    /// Whether robots.txt is not requested.
     pub ignore_robots: bool,
-    /// Whether private addresses are fetched.
     pub allow_private: bool,
-    /// Whether links marked nofollow are followed.
     pub follow_nofollow: bool,
-    /// Whether documents contain the body.
     pub html: bool,
 }
 

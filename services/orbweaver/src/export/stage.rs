@@ -40,7 +40,7 @@ pub struct ExportStage {
     view: Arc<ExportView>,
     /// Offsets below which the durable checkpoint contains all records.
     durable: BTreeMap<TopicPartition, Offset>,
-    /// Topic-partitions of which nothing was taken yet: what is deleted before the first record is not missed, since a
+    /// Topic-partitions of which nothing was taken yet: records deleted before the first one are not missed, since a
     /// sweep that does not know of the group yet may still delete.
     unread: BTreeSet<TopicPartition>,
     /// Records since the last checkpoint.

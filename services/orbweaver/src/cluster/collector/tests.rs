@@ -2,7 +2,6 @@
 
 use std::{fs, ops::Range, time::Duration};
 
-use clap::Parser as _;
 use orbweaver_log::{Cleanup, LogError, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{
     CONSUMERS_KEY, Topic,
@@ -13,12 +12,7 @@ use orbweaver_stage::retention::{Bound, Declarations, DeclaredGroups, Retention,
 use orbweaver_url::Fingerprint;
 
 use super::*;
-use crate::{
-    cli::{Cli, Command},
-    cluster::crawl::begin,
-    crawl::CRAWL,
-    durable::tests::copy,
-};
+use crate::{cli::crawl_args, cluster::crawl::begin, crawl::CRAWL, durable::tests::copy};
 
 fn log() -> MemoryLog {
     let topics = [CONTROL, topic::OUTCOMES, DOCUMENTS, topic::DEAD_LETTERS];
@@ -27,9 +21,7 @@ fn log() -> MemoryLog {
 
 /// Begins a crawl whose results are collected, with further options.
 async fn crawl(log: &MemoryLog, out: &Path, options: &[&str]) -> Result<Collecting, Failure> {
-    let base = ["orbweaver", "crawl", "--brokers", "localhost:9092", "--out", out.to_str().unwrap()];
-    let words = base.into_iter().chain(options.iter().copied());
-    let Command::Crawl(args) = Cli::parse_from(words).command else { unreachable!("it is `crawl`") };
+    let args = crawl_args(&[&["--brokers", "localhost:9092", "--out", out.to_str().unwrap()], options].concat());
     let name = args.crawl.as_deref().unwrap_or(CRAWL);
     let log: Arc<dyn Log> = Arc::new(log.clone());
     begin(&log, &args, name).await.map(|collecting| collecting.expect("--out is given"))
