@@ -104,9 +104,9 @@ impl Health {
     pub(crate) fn checked(&self, server: &'static str, now: Reachability) {
         let mut state = self.state();
         let known = state.servers.iter_mut().find(|(name, _)| *name == server);
-        let before = known.map(|(_, known)| std::mem::replace(known, now.clone()));
+        let change = known.map(|(_, known)| (std::mem::replace(known, now), known.clone()));
         drop(state);
-        if let Some(before) = before {
+        if let Some((before, now)) = change {
             log_change(server, &before, &now);
         }
     }

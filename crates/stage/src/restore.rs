@@ -111,7 +111,7 @@ impl PartitionRestore {
     async fn open(&mut self, to: &Sender<RestoreMessage>) -> Result<RestoreResult, StageError> {
         // Claims come first: the restore covers everything that the logs contain before them, from any writer.
         let LoopContext { log, service, clock, .. } = &*self.context;
-        let records = self.claims.iter().map(|&topic| claim(self.at(topic), *service, clock.now())).collect();
+        let records = self.claims.iter().map(|&topic| claim(self.at(topic), service, clock.now())).collect();
         let claims = if self.claims.is_empty() { vec![] } else { log.append(records).await? };
         self.refresh(to).await;
         let mut starts = self.commit_points().await?;

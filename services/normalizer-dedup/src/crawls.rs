@@ -224,7 +224,7 @@ mod tests {
             let error = crawls.apply(&record(&crawl_key("docs"), 1, Some(&other))).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
-        let mut crawls = Crawls::new(WideDomains::new(&["example.edu"]).unwrap());
+        let mut crawls = Crawls::new(WideDomains::new(["example.edu"]).unwrap());
         crawls.set_partitions(16).unwrap();
         let same = HOST.replace("\"standard/1\"", edu);
         assert_eq!(crawls.apply(&record(&crawl_key("docs"), 1, Some(&same))), Ok(ControlChange::Definition));

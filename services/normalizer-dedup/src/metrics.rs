@@ -35,10 +35,10 @@ pub const INDEX_MISSES: &str = "orbweaver_normalizer_dedup_index_misses_total";
 /// Entries read from disk for a different URL: false positives of the filter, corrected by verification. Alert: above a
 /// tenth of the misses for minutes; there are too many SSTables because compaction does not keep up.
 pub const FALSE_POSITIVES: &str = "orbweaver_normalizer_dedup_filter_false_positives_total";
-/// URLs taken for known by a filter alone, with verification off; two of ten million unknown URLs per SSTable are lost
-/// this way. Alert: none.
+/// URLs taken for known by the Bloom index, which nothing verifies; one in a million unknown URLs is lost this way.
+/// Alert: none.
 pub const UNVERIFIED: &str = "orbweaver_normalizer_dedup_unverified_urls_total";
-/// Memory of the filters, 1.5 bytes per URL (3.7 without verification). Alert: near the memory limit of the process.
+/// Memory of the filters: 1.5 bytes per URL in the exact index. Alert: near the memory limit of the process.
 pub const FILTER_BYTES: &str = "orbweaver_normalizer_dedup_filter_bytes";
 /// SSTables of the index on disk. Alert: above 16 per partition for minutes; compaction does not keep up.
 pub const RUNS: &str = "orbweaver_normalizer_dedup_index_runs";

@@ -58,12 +58,7 @@ impl Last {
 }
 
 /// Compacts a partition if worthwhile. Returns the total size of the input segments, in bytes.
-pub(super) fn compact(
-    partition: &PartitionLog,
-    disk: &Disk,
-    now: Millis,
-    stop: &dyn Fn() -> bool,
-) -> Result<u64, LogError> {
+pub(super) fn compact(partition: &PartitionLog, disk: &Disk, now: Millis) -> Result<u64, LogError> {
     let _upkeep = partition.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((start, segments)) = worth_it(partition) else { return Ok(0) };
     let mut last = Last { hashers: (RandomState::new(), RandomState::new()), offsets: HashMap::new() };
@@ -79,9 +74,6 @@ pub(super) fn compact(
             })?;
         }
         done_to = index + 1;
-        if stop() {
-            return Ok(0);
-        }
     }
     let retention = i64::try_from(disk.options.tombstone_retention.as_millis()).unwrap_or(Millis::MAX);
     let tombstones_from = now.saturating_sub(retention);
@@ -100,9 +92,6 @@ pub(super) fn compact(
         })?;
         current.inputs.push(*segment);
         done += segment.len;
-        if stop() {
-            return Ok(done);
-        }
         copy = Some(current);
     }
     copy.map_or(Ok(()), |copy| copy.finish(partition, disk))?;

@@ -68,7 +68,7 @@ type Vouched = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 /// A single-process log. Dropping it closes it; the directory is unlocked once its consumers and readers are gone too.
 pub struct EmbeddedLog {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    flusher: Option<JoinHandle<()>>,
 }
 
 impl EmbeddedLog {
@@ -78,26 +78,15 @@ impl EmbeddedLog {
     /// [`LogError::Invalid`] for bad options or specs, a different partition count than the log has, a directory that
     /// is not a log or is in use by another process; [`LogError::Corrupt`] for damage; [`LogError::Io`].
     pub fn open(dir: impl AsRef<Path>, options: Options, specs: &[TopicSpec]) -> Result<Self, LogError> {
-        let maintain_every = options.maintain_every;
         let period = options.sync_every;
         let shared = Arc::new(Shared::open(dir.as_ref(), options, specs)?);
-        let mut log = Self { shared, threads: vec![] };
-        let shared = Arc::clone(&log.shared);
-        let flusher = log.spawn("log-flush", move || flush_when_changed(&shared, period))?;
-        let _ = log.shared.flusher.set(flusher);
-        if let Some(every) = maintain_every.filter(|_| specs.iter().any(|spec| spec.cleanup == Cleanup::Compact)) {
-            let shared = Arc::clone(&log.shared);
-            log.spawn("log-compact", move || maintain_at_times(&shared, every))?;
-        }
-        Ok(log)
-    }
-
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<thread::Thread, LogError> {
-        let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
-        let handle = spawned.map_err(|source| LogError::Io { path: format!("starting the thread {name}"), source })?;
-        let thread = handle.thread().clone();
-        self.threads.push(handle);
-        Ok(thread)
+        let flushed = Arc::clone(&shared);
+        let spawned =
+            thread::Builder::new().name("log-flush".to_owned()).spawn(move || flush_when_changed(&flushed, period));
+        let flusher =
+            spawned.map_err(|source| LogError::Io { path: "starting the thread log-flush".to_owned(), source })?;
+        let _ = shared.flusher.set(flusher.thread().clone());
+        Ok(Self { shared, flusher: Some(flusher) })
     }
 
     /// Registers `sync` to run before each checkpoint. Records may refer to data that was written elsewhere before
@@ -116,10 +105,16 @@ impl EmbeddedLog {
         self.shared.pass()
     }
 
-    /// Compacts the compacted topics where worthwhile, as of `now`; blocks until done. Also runs periodically. Returns
-    /// the total size of the segments it replaced, in bytes.
+    /// Compacts the compacted topics where worthwhile, as of `now`; blocks until done. To be called
+    /// periodically. Returns the total size of the segments it replaced, in bytes.
     pub fn maintain(&self, now: Millis) -> Result<u64, LogError> {
-        maintain(&self.shared, now)
+        let (disk, mut replaced) = (&self.shared.disk, 0);
+        for partition in self.shared.partitions.iter().take_while(|_| disk.alive().is_ok()) {
+            if partition.spec.cleanup == Cleanup::Compact {
+                replaced += compact::compact(partition, disk, now)?;
+            }
+        }
+        Ok(replaced)
     }
 
     /// Returns the total size of a topic's segments, in bytes.
@@ -139,10 +134,10 @@ impl EmbeddedLog {
         if self.shared.closing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
+        if let Some(flusher) = self.flusher.take() {
+            flusher.thread().unpark();
             // A panic has already been reported.
-            let _ = thread.join();
+            let _ = flusher.join();
         }
         self.shared.pass()
     }
@@ -173,29 +168,6 @@ fn flush_when_changed(shared: &Shared, period: Duration) {
             return;
         }
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "the edge where compaction reads the clock, for the age of tombstones")]
-fn maintain_at_times(shared: &Shared, every: Duration) {
-    while !shared.closing.load(Ordering::Acquire) {
-        thread::park_timeout(every);
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        if let Err(error) = maintain(shared, Millis::try_from(now.as_millis()).unwrap_or(Millis::MAX)) {
-            tracing::error!(%error, "compaction failed; retrying at the next check");
-        }
-    }
-}
-
-fn maintain(shared: &Shared, now: Millis) -> Result<u64, LogError> {
-    let mut replaced = 0;
-    let stop = || shared.closing.load(Ordering::Acquire);
-    for partition in shared.partitions.iter().filter(|partition| partition.spec.cleanup == Cleanup::Compact) {
-        if stop() || shared.disk.alive().is_err() {
-            break;
-        }
-        replaced += compact::compact(partition, &shared.disk, now, &stop)?;
-    }
-    Ok(replaced)
 }
 
 impl Log for EmbeddedLog {

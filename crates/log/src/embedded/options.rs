@@ -27,8 +27,6 @@ pub struct Options {
     /// Approximate number of keys that a compaction keeps in memory, at about 50 bytes each; more take several
     /// compactions.
     pub compaction_keys: usize,
-    /// Interval of compaction checks; `None`: only by [`EmbeddedLog::maintain`](super::EmbeddedLog::maintain).
-    pub maintain_every: Option<Duration>,
 }
 
 impl Default for Options {
@@ -40,7 +38,6 @@ impl Default for Options {
             open_files: 256,
             tombstone_retention: Duration::from_secs(24 * 3_600),
             compaction_keys: 1_000_000,
-            maintain_every: Some(Duration::from_secs(30)),
         }
     }
 }
@@ -62,10 +59,8 @@ impl Options {
                 return invalid(name, &value, "1 and more");
             }
         }
-        for (name, period) in [("maintain_every", self.maintain_every), ("sync_every", Some(self.sync_every))] {
-            if period.is_some_and(|period| period.is_zero()) {
-                return invalid(name, &"0 s", "1 ms and more");
-            }
+        if self.sync_every.is_zero() {
+            return invalid("sync_every", &"0 s", "1 ms and more");
         }
         Ok(())
     }

@@ -26,13 +26,7 @@ pub(crate) fn specs() -> Vec<TopicSpec> {
 
 /// Options with small segments and no background activity.
 pub(crate) fn still() -> Options {
-    Options {
-        sync_every: Duration::from_secs(3_600),
-        segment_bytes: 4 << 10,
-        open_files: 4,
-        maintain_every: None,
-        ..Options::default()
-    }
+    Options { sync_every: Duration::from_secs(3_600), segment_bytes: 4 << 10, open_files: 4, ..Options::default() }
 }
 
 pub(crate) fn open(dir: &Path) -> EmbeddedLog {

@@ -5,10 +5,12 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use orbweaver_log::{Commit, EmbeddedLog, Log, Options, TopicPartition};
+use orbweaver_messages::Millis;
 use tempfile::tempdir;
 
 use crate::fixture::{COMPACT, DELETE, KEEP, PARTITIONS, open, read_all, record, specs, still, tp};
@@ -37,8 +39,15 @@ fn appends_until_it_is_killed() {
 }
 
 async fn append_for_ever(dir: &Path, round: u64) {
-    let (sync_every, maintain_every) = (Duration::from_millis(2), Some(Duration::from_millis(3)));
-    let log = EmbeddedLog::open(dir, Options { sync_every, maintain_every, ..still() }, &specs()).unwrap();
+    let options = Options { sync_every: Duration::from_millis(2), ..still() };
+    let log = Arc::new(EmbeddedLog::open(dir, options, &specs()).unwrap());
+    let compacted = log.clone();
+    std::thread::spawn(move || {
+        loop {
+            compacted.maintain(Millis::MAX / 2).unwrap();
+            std::thread::park_timeout(Duration::from_millis(3));
+        }
+    });
     let mut consumer = log.consumer(GROUP, &[DELETE]).unwrap();
     let mut number = round * 1_000_000;
     loop {

@@ -111,7 +111,7 @@ impl<'de> Deserializer<'de> for Sample {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_map(MapDeserializer::new(fields.iter().map(|field| (*field, Self(*field)))))
+        visitor.visit_map(MapDeserializer::new(fields.iter().map(|&field| (field, Self(field)))))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

@@ -77,7 +77,7 @@ impl Pipeline {
     /// Opens the log, the store and the result files of a crawl.
     pub async fn open(prepared: &Prepared) -> Result<Self, Failure> {
         let state = &prepared.state;
-        let options = Options { maintain_every: None, record_limit: prepared.record_limit, ..Options::default() };
+        let options = Options { record_limit: prepared.record_limit, ..Options::default() };
         let log = Arc::new(EmbeddedLog::open(state.join("log"), options, &specs()).map_err(failed)?);
         let store = FjallStore::open(state.join("store"), store_options()).map_err(failed)?;
         let sync = store.syncer();
@@ -343,5 +343,5 @@ pub(super) fn specs() -> Vec<TopicSpec> {
 
 /// Returns options with little memory: the store of a crawl is written often and read rarely.
 fn store_options() -> FjallOptions {
-    FjallOptions { memtable_bytes: 8 << 20, block_cache_bytes: 2 << 20, ..FjallOptions::default() }
+    FjallOptions { memtable_bytes: 8 << 20, block_cache_bytes: 2 << 20 }
 }

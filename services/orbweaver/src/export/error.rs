@@ -3,7 +3,9 @@
 use std::{io, path::PathBuf};
 
 use orbweaver_log::{LogError, Offset, TopicPartition};
+use orbweaver_stage::StageError;
 
+use super::GROUP;
 use crate::exit::Failure;
 
 /// Reason why the files could not be written.
@@ -46,5 +48,11 @@ pub enum ExportError {
 impl From<Failure> for ExportError {
     fn from(failure: Failure) -> Self {
         Self::Checkpoint(failure.to_string())
+    }
+}
+
+impl From<ExportError> for StageError {
+    fn from(error: ExportError) -> Self {
+        Self::Halted { service: GROUP, reason: error.to_string() }
     }
 }

@@ -129,7 +129,7 @@ impl Stage for ExportStage {
         _: &mut Actions<Save, Infallible>,
     ) -> Result<(), StageError> {
         for (origin, record) in batch {
-            let invalid = self.files.take(&record).map_err(halted)?.err();
+            let invalid = self.files.take(&record)?.err();
             if let Some(reason) = &invalid {
                 tracing::warn!(topic_partition = %origin.tp, offset = origin.offset, reason, "record rejected");
             }
@@ -144,7 +144,7 @@ impl Stage for ExportStage {
 
     fn tick(&mut self, now: Millis, actions: &mut Actions<Save, Infallible>) -> Result<(), StageError> {
         if self.checkpoint_at().is_some_and(|at| at <= now) {
-            actions.jobs.push(self.files.save().map_err(halted)?);
+            actions.jobs.push(self.files.save()?);
             let positions = self.files.positions().clone();
             self.saving = Some(Saving { taken: std::mem::take(&mut self.taken), positions });
             (self.is_dirty, self.saved_at) = (false, now);
@@ -162,7 +162,7 @@ impl Stage for ExportStage {
         _: Millis,
         actions: &mut Actions<Save, Infallible>,
     ) -> Result<(), StageError> {
-        done.map_err(halted)?;
+        done?;
         let Some(Saving { taken, positions }) = self.saving.take() else { return Ok(()) };
         self.durable = positions;
         for (origin, invalid) in taken {
@@ -182,10 +182,6 @@ impl Stage for ExportStage {
     fn due(&self, _: Millis) -> usize {
         self.taken.len() + self.saving.as_ref().map_or(0, |saving| saving.taken.len())
     }
-}
-
-fn halted(error: ExportError) -> StageError {
-    StageError::Halted { service: GROUP, reason: error.to_string() }
 }
 
 /// Makes checkpoints durable, on a blocking thread.

@@ -145,8 +145,7 @@ impl ReplayLog {
             // Without compaction, which would remove records of admitted URLs.
             let spec = |of: &topic::TopicDescription| TopicSpec::new(of.topic, partitions, Cleanup::Keep);
             let specs: Vec<_> = topic::topics().iter().map(spec).collect();
-            let options = Options { maintain_every: None, ..Options::default() };
-            return Ok(Self::Dir(Arc::new(EmbeddedLog::open(dir, options, &specs).map_err(failed)?)));
+            return Ok(Self::Dir(Arc::new(EmbeddedLog::open(dir, Options::default(), &specs).map_err(failed)?)));
         };
         #[cfg(feature = "cluster")]
         {

@@ -24,7 +24,7 @@ fn cut_power(log: &Path) {
 /// Opens a log that writes checkpoints only on request.
 fn open(dir: &Path) -> EmbeddedLog {
     let hour = Duration::from_secs(3600);
-    let options = Options { sync_every: hour, maintain_every: None, ..Options::default() };
+    let options = Options { sync_every: hour, ..Options::default() };
     EmbeddedLog::open(dir, options, &specs()).unwrap()
 }
 
