@@ -12,16 +12,7 @@ async fn on_kafka_each_url_passes_exactly_once_also_when_the_index_is_gone() -> 
     let dir = tempfile::tempdir()?;
     let out = dir.path().join("replay");
     let replay = |urls: &'static str| {
-        Orbweaver::new([
-            "replay",
-            "--json",
-            "--urls",
-            urls,
-            "--partitions",
-            "2",
-            "--brokers",
-            &orbweaver_testkit::brokers(),
-        ])
+        Orbweaver::new(["replay", "--urls", urls, "--partitions", "2", "--brokers", &orbweaver_testkit::brokers()])
     };
     let kept = || Ok::<_, anyhow::Error>(replay("100000")?.arg("--out").arg(&out));
     for what in ["a first time", "with its index", "without its index"] {
