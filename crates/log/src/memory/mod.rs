@@ -92,7 +92,7 @@ impl MemoryLog {
         state.fence(group, tps);
         let taken = state.member(group, member)?;
         taken.held.extend(tps.iter().map(|tp| (*tp, AssignedPartition::default())));
-        taken.tell(Event::Assigned(tps.to_vec()));
+        taken.queue(Event::Assigned(tps.to_vec()));
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl MemoryLog {
         for tp in tps {
             member.held.get_mut(tp).ok_or(LogError::NotAssigned(*tp))?.revoked = true;
         }
-        member.tell(Event::Revoked(tps.to_vec()));
+        member.queue(Event::Revoked(tps.to_vec()));
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl MemoryLog {
         for tp in tps {
             member.held.remove(tp);
         }
-        member.tell(Event::Lost(tps.to_vec()));
+        member.queue(Event::Lost(tps.to_vec()));
         Ok(())
     }
 

@@ -91,7 +91,7 @@ pub(super) struct Member {
 
 impl Member {
     /// Queues an event.
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(super) fn queue(&mut self, event: Event) {
         self.events.push_back(event);
         self.news.notify_one();
     }

@@ -196,9 +196,9 @@ impl Collecting {
     /// Ends the collector. If it has not collected all results, those that it lacks are kept until the crawl is
     /// resumed.
     pub(super) async fn end(self, log: &dyn Log, watched: Option<&Watched>) -> Result<(), Failure> {
-        // Includes the records that arrived in the meantime.
-        let is_collected =
-            !self.has_ended() && export::caught_up(log, &self.identity.group, CATCH_UP_WITHIN).await.map_err(failed)?;
+        // Includes the records that arrived in the meantime. A failing log also ends the exporter, which returns the error.
+        let is_collected = !self.has_ended()
+            && export::caught_up(log, &self.identity.group, CATCH_UP_WITHIN).await.unwrap_or_default();
         let is_revoked = self.view.is_revoked();
         self.shutdown.cancel();
         let Self { task, view, out, identity, version, .. } = self;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orbweaver_log::{Log, LogError};
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 
 use super::topic_partitions;
 
@@ -17,17 +17,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Fails if the log fails.
 pub async fn caught_up(log: &dyn Log, group: &str, limit: Duration) -> Result<bool, LogError> {
     let tps = topic_partitions(log)?;
-    let bounds = log.all_bounds(&tps).await?;
-    let deadline = Instant::now().checked_add(limit);
-    loop {
-        let commits = log.committed(group, &tps).await?;
-        let mut commits = commits.iter().zip(&bounds);
-        if commits.all(|(commit, bounds)| commit.as_ref().is_some_and(|commit| commit.offset >= bounds.end)) {
-            return Ok(true);
+    let wait = async {
+        let bounds = log.all_bounds(&tps).await?;
+        loop {
+            let commits = log.committed(group, &tps).await?;
+            let mut commits = commits.iter().zip(&bounds);
+            if commits.all(|(commit, bounds)| commit.as_ref().is_some_and(|commit| commit.offset >= bounds.end)) {
+                return Ok(true);
+            }
+            sleep(LOOK_EVERY).await;
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Ok(false);
-        }
-        sleep(LOOK_EVERY).await;
-    }
+    };
+    // Queries are retried for minutes while brokers are unavailable.
+    timeout(limit, wait).await.unwrap_or(Ok(false))
 }

@@ -208,3 +208,10 @@ async fn delivery_begins_at_the_checkpoint_also_if_a_crash_prevented_its_commit(
     let view = export_all(&after, out).await;
     assert_eq!(view.tally().retries.values().sum::<u64>(), 9, "no record is counted twice");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_results_ends_at_its_limit() {
+    let log = log();
+    log.append(vec![document(0)]).await.unwrap();
+    assert!(!caught_up(&log, export::GROUP, Duration::from_secs(10)).await.unwrap());
+}
