@@ -50,7 +50,7 @@ pub struct Actions<J, E> {
     /// Origins that complete at once: they caused nothing, or another record continues their work.
     pub completes: Vec<Origin>,
     /// Origins that are kept in an index of the stage and are therefore no longer charged to the budget
-    /// (docs/protocol.md#parked-records).
+    /// (docs/protocol.md#parked-records), and origins of a revoked partition that are left to its next owner.
     pub parked: Vec<Origin>,
     /// Records that cannot be processed, each with the reason; they are written unchanged to the dead letters.
     pub rejects: Vec<(Origin, String)>,

@@ -36,12 +36,12 @@ use crate::{
     restores::Restores,
     sample::Samples,
     tail::LogTails,
-    tails::{Waiter, all_places},
+    tails::{Waiter, all_topic_partitions},
     trials::{Activity, Work},
 };
 
 /// Maximum number of finished rounds handled per loop iteration, after the first.
-const ROUNDS_PER_TURN: usize = 64;
+const ROUNDS_PER_ITERATION: usize = 64;
 
 /// Event that ended the wait.
 enum Wakeup<S: Stage> {
@@ -104,7 +104,7 @@ impl<S: Stage> EventLoop<S> {
             open: OpenPartitions::new(topics, context.config.limits),
             in_flight: InFlight::new(service, effects),
             jobs: Jobs::new(worker),
-            tails: LogTails::new(context.log.clone(), all_places(&*context.log, stage.tails())?),
+            tails: LogTails::new(context.log.clone(), all_topic_partitions(&*context.log, stage.tails())?),
             commits: Commits::new(&context.config, now),
             pending: PendingCommits::new(),
             quarantine: Quarantine::new(context.config.quarantine_records, &trials),
@@ -168,13 +168,15 @@ impl<S: Stage> EventLoop<S> {
     /// Waits for the next event.
     ///
     /// The order of the arms is fixed, each is handled in bounded portions, and none starves another: ready items of 4
-    /// and 5 are taken in every iteration.
+    /// and 5 are taken in every iteration, and an overdue poll precedes all arms.
     /// 1. shutdown, and panics outside of the loop: must be handled regardless of the load;
     /// 2. tick: leases, deadlines and the watchdog depend on time, and late ticks are wrong ticks;
     /// 3. the answer to a commit, for which partitions may wait; there is one at a time;
-    /// 4. rebalance: a partition that opens late is processed late, and no other member processes it meanwhile;
+    /// 4. restores and tailed logs: a partition that opens late is processed late, and no other member processes it
+    ///    meanwhile;
     /// 5. completions: they free the budget that polls use up;
-    /// 6. poll: never disabled, since an unpolled consumer loses its membership; a full budget pauses instead.
+    /// 6. poll, for records and rebalances: never disabled, since an unpolled consumer loses its membership; a full
+    ///    budget pauses instead.
     async fn wait(&mut self, signals: &mut Signals) -> Result<Wakeup<S>, StageError> {
         let wake_at = self.wake_at();
         if signals.timer.deadline() != wake_at {
@@ -227,7 +229,7 @@ impl<S: Stage> EventLoop<S> {
 
     /// Collects completions that are already available, so that the plans they cause join this iteration's batch.
     fn take_completions(&mut self) -> Result<(), StageError> {
-        for _ in 0..ROUNDS_PER_TURN {
+        for _ in 0..ROUNDS_PER_ITERATION {
             let Some(round) = self.in_flight.try_next() else { break };
             self.round_finished(round?)?;
         }

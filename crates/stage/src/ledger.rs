@@ -120,8 +120,8 @@ impl Ledger {
     }
 
     fn locate(&self, offset: Offset) -> (usize, usize, u64) {
-        let tp = offset - self.base;
-        ((tp / CHUNK) as usize, (tp % CHUNK / 64) as usize, 1 << (tp % 64))
+        let bit = offset - self.base;
+        ((bit / CHUNK) as usize, (bit % CHUNK / 64) as usize, 1 << (bit % 64))
     }
 
     /// Returns the lowest set bit at or above `from`. Each word is passed once, since the commit point only increases.

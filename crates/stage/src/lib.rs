@@ -1,7 +1,8 @@
 //! The runtime of a service: one rule, one loop.
 //!
 //! **An offset is complete when everything that its record caused is durable. The lowest incomplete offset is
-//! committed, and nothing else is remembered.**
+//! committed, and nothing else is remembered** (except by a stage whose own files contain its checkpoint:
+//! [`StartFrom::Offset`]).
 //!
 //! A [`Stage`] makes the decisions; a [`Runner`] runs it as a consumer on any [`orbweaver_log::Log`]:
 //!

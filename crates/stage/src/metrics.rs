@@ -61,8 +61,8 @@ pub const RESTORE_SECONDS: &str = "orbweaver_stage_restore_seconds";
 /// Topic-partitions `assigned`, `revoked` or `lost`. Alert on `lost`: a session ended before its partitions were
 /// released; and on a steady rate of any event: the group does not settle.
 pub const PARTITION_EVENTS: &str = "orbweaver_stage_partition_events_total";
-/// Suspensions of the process, detected by a gap of half a session timeout. Alert on any: its machine or container is
-/// starved.
+/// Suspensions of the process, each detected by a gap of `RunnerConfig::frozen_after`. Alert on any: its machine or
+/// container is starved.
 pub const SUSPENSIONS: &str = "orbweaver_stage_freezes_total";
 /// Accepted commits, counted per topic-partition. Alert when it stalls while [`COMPLETED`] rises.
 pub const COMMITS: &str = "orbweaver_stage_commits_total";

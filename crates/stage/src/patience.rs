@@ -1,5 +1,5 @@
 //! Time without progress, in which a suspension of the process counts as [`LONGEST_STEP`]: of a restore, a tail, or work
-//! that is due (docs/protocol.md#parked-records and due-work). Pure.
+//! that is due (docs/protocol.md#parked-records, docs/protocol.md#due-work). Pure.
 
 use std::time::Duration;
 

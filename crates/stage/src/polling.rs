@@ -7,7 +7,7 @@ use orbweaver_log::{Commit, Consumer, Event, LogError, Offset, TopicPartition};
 
 /// Number of loop iterations without a poll after which the consumer is polled without waiting: an unpolled consumer
 /// loses its membership, and a restore of millions of records keeps its arm ready for minutes.
-const TURNS_WITHOUT_POLL: u32 = 8;
+const ITERATIONS_WITHOUT_POLL: u32 = 8;
 /// Maximum wait per poll. A tick ends it earlier.
 const POLL_WAIT: Duration = Duration::from_secs(1);
 
@@ -23,27 +23,27 @@ pub(crate) struct Pressure {
 pub(crate) struct Polling {
     consumer: Box<dyn Consumer>,
     paused: BTreeSet<TopicPartition>,
-    turns_without_poll: u32,
+    iterations_without_poll: u32,
     /// Pressure at the end of the last loop iteration.
     pressure: Pressure,
 }
 
 impl Polling {
     pub(crate) fn new(consumer: Box<dyn Consumer>) -> Self {
-        Self { consumer, paused: BTreeSet::new(), turns_without_poll: 0, pressure: Pressure::default() }
+        Self { consumer, paused: BTreeSet::new(), iterations_without_poll: 0, pressure: Pressure::default() }
     }
 
     /// Counts a loop iteration. Returns `true` if the consumer must now be polled whatever else is ready.
     pub(crate) fn is_overdue(&mut self) -> bool {
-        self.turns_without_poll += 1;
-        self.turns_without_poll > TURNS_WITHOUT_POLL
+        self.iterations_without_poll += 1;
+        self.iterations_without_poll > ITERATIONS_WITHOUT_POLL
     }
 
     /// Waits for the next event, or only looks for one if a poll is overdue. Cancel-safe.
     pub(crate) async fn poll(&mut self) -> Result<Option<Event>, LogError> {
-        let is_overdue = self.turns_without_poll > TURNS_WITHOUT_POLL;
+        let is_overdue = self.iterations_without_poll > ITERATIONS_WITHOUT_POLL;
         let event = self.consumer.poll(if is_overdue { Duration::ZERO } else { POLL_WAIT }).await;
-        self.turns_without_poll = 0;
+        self.iterations_without_poll = 0;
         event
     }
 

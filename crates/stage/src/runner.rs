@@ -29,7 +29,7 @@ pub struct RunnerConfig {
     /// timeout: after that the partition is lost, and its last commit with it.
     pub drain_budget: Duration,
     /// Time for all partitions to finish their work at shutdown. Must be below the grace period of the process
-    /// supervisor (Kubernetes: 30 s).
+    /// supervisor (Kubernetes: 30 s by default; `k8s/` sets 45 s).
     pub shutdown_budget: Duration,
     /// Maximum time for which due work may make no progress.
     pub stall_after: Duration,

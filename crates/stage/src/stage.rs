@@ -9,8 +9,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Actions, IndexCheckpoint, Token, panics::Thrown};
 
-/// Source of a record. `epoch` counts the assignments of the partition to this process, so that a completion from an
-/// earlier assignment has no effect.
+/// Source of a record. `assignment_epoch` counts the assignments of the partition to this process, so that a completion
+/// from an earlier assignment has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
     pub tp: TopicPartition,
@@ -136,7 +136,9 @@ pub type Incomplete<'a> = Result<Box<dyn Iterator<Item = (Topic, Offset)> + 'a>,
 /// A service: its decisions behind one interface. The runtime calls it from one task, one call at a time; calls never
 /// block.
 ///
-/// Every delivered origin must be completed exactly once: by a plan, `Actions::completes` or `Actions::rejects`.
+/// Every delivered origin must be completed exactly once: by a plan, `Actions::completes` or `Actions::rejects`. The
+/// exception is a partition that is revoked or closed: its origins may be parked, and need not complete; the next owner
+/// receives their records again.
 ///
 /// An error of any method ends the stage: none of the actions of that call are executed, and nothing is completed.
 #[allow(unused_variables, reason = "most methods do nothing by default")]
@@ -310,8 +312,8 @@ pub trait Stage: Send + 'static {
     fn close(&mut self, partition: Partition) {}
 
     /// Returns the amount of work that could progress now if the stage were healthy; the watchdog ends a stage if the
-    /// amount stays above zero while nothing completes (docs/protocol.md#parked-records and due-work). Records parked
-    /// until a later time do not count.
+    /// amount stays above zero while nothing completes (docs/protocol.md#parked-records, docs/protocol.md#due-work).
+    /// Records parked until a later time do not count.
     fn due(&self, now: Millis) -> usize;
 
     /// Returns the records that end what a rejected record started elsewhere, such as a lease. These records are

@@ -132,7 +132,7 @@ impl Tails {
     }
 }
 
-pub(crate) fn all_places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
+pub(crate) fn all_topic_partitions(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
     let mut tps = vec![];
     for &topic in topics {
         tps.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_opening_is_given_up_with_the_place_when_its_tail_does_not_move() {
+    async fn an_opening_is_given_up_with_its_partition_when_its_tail_does_not_move() {
         let mut tails = Tails::new(vec![at(1), at(0)]);
         let (opening, waits) = oneshot::channel();
         tails.wait(Some(Waiter::Opening(opening)));

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 const QUIET_WITHIN: Duration = Duration::from_secs(150);
 /// Time for which a stage tries one record after another before it releases its permit: each hand-over pauses all
 /// stages, which takes a few of their ticks.
-const TURN: Duration = Duration::from_millis(500);
+const TRIAL_TIME: Duration = Duration::from_millis(500);
 
 /// The stages of a process, which try one record at a time between them. Cheap to clone; clones share the state.
 #[derive(Debug, Clone, Default)]
@@ -98,7 +98,7 @@ impl Trial {
     /// Ends the trial of one record. The permit is kept for the next one until the turn of this stage is over.
     pub(crate) fn complete(&mut self, now: Instant) {
         self.reads_tails = false;
-        if self.running.is_some_and(|(_, since)| now >= since + TURN) {
+        if self.running.is_some_and(|(_, since)| now >= since + TRIAL_TIME) {
             self.end();
         }
     }

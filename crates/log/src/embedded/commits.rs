@@ -93,7 +93,7 @@ impl Commits {
         commits: Vec<(TopicPartition, Commit)>,
     ) -> Result<(), LogError> {
         let mut current = self.current();
-        disk.alive()?;
+        disk.check_writable()?;
         let mut buffer = disk.buffer();
         let mut next = current.next;
         for (tp, commit) in &commits {

@@ -37,7 +37,7 @@ impl Disk {
     }
 
     /// Returns an error once a write has failed: the contents of that file are unknown until the log is opened again.
-    pub(super) fn alive(&self) -> Result<(), LogError> {
+    pub(super) fn check_writable(&self) -> Result<(), LogError> {
         match self.failed.get() {
             None => Ok(()),
             Some(reason) => Err(LogError::Fatal(format!("{reason}; the log refuses writes until it is opened again"))),

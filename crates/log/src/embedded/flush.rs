@@ -43,10 +43,10 @@ impl Shared {
     }
 
     /// Flushes if anything changed.
-    pub(super) fn pass(&self) -> Result<(), LogError> {
+    pub(super) fn flush_changes(&self) -> Result<(), LogError> {
         // Held throughout: one flush at a time.
         let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
-        self.disk.alive()?;
+        self.disk.check_writable()?;
         self.pass_with(&mut passes).inspect_err(|error| self.disk.fail(error))
     }
 
@@ -66,7 +66,7 @@ impl Shared {
             let cuts: Vec<_> = changed.map(|partition| (partition, partition.cut())).collect();
             (cuts, self.commits.cut()?)
         };
-        if let Some(sync) = self.vouched.get() {
+        if let Some(sync) = self.external_sync.get() {
             self.disk.synced(sync().map_err(LogError::Fatal))?;
         }
         for (partition, cut) in &cuts {
@@ -78,8 +78,8 @@ impl Shared {
         checkpoint.sequence += 1;
         checkpoint.boot = super::checkpoint::boot();
         for (partition, cut) in &cuts {
-            let tp = (partition.tp.topic.0.to_owned(), partition.tp.partition);
-            checkpoint.entries.insert(tp, cut.entry);
+            let key = (partition.tp.topic.0.to_owned(), partition.tp.partition);
+            checkpoint.entries.insert(key, cut.entry);
         }
         checkpoint.store(&self.disk)?;
         for (partition, cut) in cuts {

@@ -18,6 +18,10 @@
 //! | `recover`, `log_dir` | opening: the lock, the topics, torn tails, damage, failed syncs |
 //! | `disk` | buffers; whether the log accepts writes, and the mark of a failed sync |
 //! | `compact` | compaction |
+//! | `state` | shared state: partitions, commits, groups |
+//! | `files` | cache of open segment files; errors with paths |
+//! | `waiters` | waiters for records of a topic |
+//! | `options` | options |
 //!
 //! `docs/adr/0002-embedded-log.md` gives the reasons for this design and the measurements.
 
@@ -63,7 +67,7 @@ use crate::{
 const LARGE_BATCH_BYTES: usize = 1 << 20;
 
 /// Syncs external data that records refer to; returns the reason on failure.
-type Vouched = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+type ExternalSync = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// A single-process log. Dropping it closes it; the directory is unlocked once its consumers and readers are gone too.
 pub struct EmbeddedLog {
@@ -95,21 +99,21 @@ impl EmbeddedLog {
     /// records that a killed process left beyond its last checkpoint are in no checkpoint before the first change,
     /// flush or close.
     pub fn sync_before_checkpoints(&self, sync: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        let _ = self.shared.vouched.set(Box::new(sync));
+        let _ = self.shared.external_sync.set(Box::new(sync));
         self.shared.touch_recovered();
     }
 
     /// Makes everything durable that was acknowledged before the call.
     pub fn flush(&self) -> Result<(), LogError> {
         self.shared.touch_recovered();
-        self.shared.pass()
+        self.shared.flush_changes()
     }
 
     /// Compacts the compacted topics where worthwhile, as of `now`; blocks until done. To be called
     /// periodically. Returns the total size of the segments it replaced, in bytes.
     pub fn maintain(&self, now: Millis) -> Result<u64, LogError> {
         let (disk, mut replaced) = (&self.shared.disk, 0);
-        for partition in self.shared.partitions.iter().take_while(|_| disk.alive().is_ok()) {
+        for partition in self.shared.partitions.iter().take_while(|_| disk.check_writable().is_ok()) {
             if partition.spec.cleanup == Cleanup::Compact {
                 replaced += compact::compact(partition, disk, now)?;
             }
@@ -139,7 +143,7 @@ impl EmbeddedLog {
             // A panic has already been reported.
             let _ = flusher.join();
         }
-        self.shared.pass()
+        self.shared.flush_changes()
     }
 }
 
@@ -164,7 +168,7 @@ fn flush_when_changed(shared: &Shared, period: Duration) {
             thread::park_timeout(left);
         }
         // The closing thread runs the last flush and returns its error.
-        if shared.closing.load(Ordering::Acquire) || shared.pass().is_err() {
+        if shared.closing.load(Ordering::Acquire) || shared.flush_changes().is_err() {
             return;
         }
     }

@@ -117,7 +117,7 @@ impl PartitionLog {
         records: impl Iterator<Item = &'a Record>,
     ) -> Result<Offset, LogError> {
         let mut writer = self.writer();
-        disk.alive()?;
+        disk.check_writable()?;
         let first = writer.last.end;
         let mut buffer = disk.buffer();
         let written = self.write(disk, &mut writer, &mut buffer, records);
@@ -218,7 +218,7 @@ impl PartitionLog {
     /// new start.
     pub(super) fn delete_below(&self, disk: &Disk, before: Offset) -> Result<(), LogError> {
         let mut writer = self.writer();
-        disk.alive()?;
+        disk.check_writable()?;
         let worth = {
             let mut segments = self.segments();
             if before > segments.bounds.end {

@@ -86,7 +86,7 @@ impl Scan {
             }
         };
         // Nothing follows the last write of a killed process.
-        if followed(path, file, (position, len), self.end)? {
+        if record_follows(path, file, (position, len), self.end)? {
             return Err(corrupt(path, position, &format!("{reason}, but complete records follow")));
         }
         let bytes = len - position;
@@ -96,7 +96,7 @@ impl Scan {
         Ok(self)
     }
 
-    fn take(&mut self, frame: &Frame, behind: u64) -> Result<(), &'static str> {
+    fn take(&mut self, frame: &Frame, end_position: u64) -> Result<(), &'static str> {
         if self.seal.is_some() {
             return Err("a record follows the end of its segment");
         }
@@ -110,13 +110,13 @@ impl Scan {
             self.end = frame.offset;
             self.seal = Some(frame.kind);
         }
-        self.len = behind;
+        self.len = end_position;
         Ok(())
     }
 }
 
 /// Returns whether a valid record follows anywhere after the damage at `from`.
-fn followed(path: &Path, file: &File, (from, len): (u64, u64), end: Offset) -> Result<bool, LogError> {
+fn record_follows(path: &Path, file: &File, (from, len): (u64, u64), end: Offset) -> Result<bool, LogError> {
     // At most the length of a segment and a record.
     let mut rest = vec![0; usize::try_from(len - from).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut rest, from).map_err(at(path))?;

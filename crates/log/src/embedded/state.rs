@@ -47,7 +47,7 @@ pub(super) struct Shared {
     pub(super) dirty: Mutex<Vec<usize>>,
     pub(super) passes: Mutex<FlushState>,
     /// Syncs the external data that the records of a cut refer to.
-    pub(super) vouched: OnceLock<super::Vouched>,
+    pub(super) external_sync: OnceLock<super::ExternalSync>,
     /// Flush thread, woken by the first change.
     pub(super) flusher: OnceLock<Thread>,
     pub(super) closing: AtomicBool,
@@ -96,7 +96,7 @@ impl Shared {
             groups: Mutex::default(),
             cut: RwLock::new(()),
             passes: Mutex::new(passes),
-            vouched: OnceLock::new(),
+            external_sync: OnceLock::new(),
             flusher: OnceLock::new(),
             closing: AtomicBool::new(false),
             _lock: lock,
@@ -108,7 +108,7 @@ impl Shared {
         } else {
             // From here on the checkpoint has the current boot ID and the files as recovered.
             shared.touch_recovered();
-            shared.pass()?;
+            shared.flush_changes()?;
         }
         if failed {
             shared.disk.unmark()?;
@@ -151,8 +151,8 @@ impl Shared {
                 self.changed(partition);
                 let first = partition.append(&self.disk, run.iter().filter_map(|(_, index)| records.get(*index)))?;
                 for ((_, index), offset) in run.iter().zip(first..) {
-                    if let Some(tp) = offsets.get_mut(*index) {
-                        *tp = offset;
+                    if let Some(slot) = offsets.get_mut(*index) {
+                        *slot = offset;
                     }
                 }
                 touched.push(partition.tp);

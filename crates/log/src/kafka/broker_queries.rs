@@ -359,17 +359,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_query_is_repeated_until_it_is_answered_refused_or_out_of_patience() {
-        let inquiry = BrokerQueries::new(&KafkaConfig::default()).unwrap();
+        let queries = BrokerQueries::new(&KafkaConfig::default()).unwrap();
         let ask = async |patience_s, answered_at, refused_at| {
-            let queries = AtomicU64::new(0);
+            let asked = AtomicU64::new(0);
             let query = || async {
-                match queries.fetch_add(1, Ordering::Relaxed) {
+                match asked.fetch_add(1, Ordering::Relaxed) {
                     number if number == answered_at => Ok(number),
                     number if number == refused_at => Err(LogError::Fatal("refused".to_owned())),
                     _ => Err(LogError::Unavailable("no broker".to_owned())),
                 }
             };
-            inquiry.retry(Duration::from_secs(patience_s), query).await
+            queries.retry(Duration::from_secs(patience_s), query).await
         };
         assert!(matches!(ask(60, 5, u64::MAX).await, Ok(5)));
         assert!(matches!(ask(60, 5, 2).await, Err(LogError::Fatal(_))));

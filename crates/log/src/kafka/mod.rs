@@ -70,8 +70,8 @@ pub struct KafkaLog {
     names: Names,
     /// Partition counts, by topic name on the brokers.
     known: RwLock<HashMap<Arc<str>, Partition>>,
-    appender: BatchProducer,
-    inquiry: BrokerQueries,
+    producer: BatchProducer,
+    queries: BrokerQueries,
     pool: ReaderPool,
 }
 
@@ -87,8 +87,8 @@ impl KafkaLog {
         let log = Self {
             names: Names::new(&config.prefix),
             known: RwLock::default(),
-            appender: BatchProducer::new(&config)?,
-            inquiry: BrokerQueries::new(&config)?,
+            producer: BatchProducer::new(&config)?,
+            queries: BrokerQueries::new(&config)?,
             pool: ReaderPool::new(&config),
             config,
         };
@@ -124,7 +124,7 @@ impl KafkaLog {
     /// # Errors
     /// [`LogError::Unavailable`] if none answers within [`KafkaConfig::request_timeout`].
     pub async fn ping(&self) -> Result<(), LogError> {
-        self.inquiry.partitions(Duration::ZERO).await.map(drop)
+        self.queries.partitions(Duration::ZERO).await.map(drop)
     }
 
     /// Waits until all appended records are acknowledged. Consumers are closed separately, before.
@@ -132,7 +132,7 @@ impl KafkaLog {
     /// # Errors
     /// [`LogError::Unavailable`] if records were not acknowledged in time; they may be lost.
     pub async fn close(&self, within: Duration) -> Result<(), LogError> {
-        self.appender.flush(within).await
+        self.producer.flush(within).await
     }
 
     /// Commits the initial offsets of a group without members.
@@ -142,12 +142,12 @@ impl KafkaLog {
     pub async fn begin_group(&self, group: &str, begin: Vec<(TopicPartition, Offset)>) -> Result<(), LogError> {
         let named = |(tp, offset): (TopicPartition, Offset)| Ok((self.name(tp)?, tp.partition, offset));
         let commits = begin.into_iter().map(named).collect::<Result<_, LogError>>()?;
-        self.inquiry.commit(group, commits).await
+        self.queries.commit(group, commits).await
     }
 
     /// Reloads the list of topics.
     async fn refresh(&self, patience: Duration) -> Result<(), LogError> {
-        let found = self.inquiry.partitions(patience).await?;
+        let found = self.queries.partitions(patience).await?;
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = found;
         Ok(())
     }
@@ -170,7 +170,7 @@ impl KafkaLog {
     }
 
     async fn bounds_of(&self, tp: TopicPartition) -> Result<Bounds, LogError> {
-        let bounds = self.inquiry.bounds(self.named(&[tp])?).await?;
+        let bounds = self.queries.bounds(self.named(&[tp])?).await?;
         bounds.into_iter().next().ok_or(LogError::UnknownPartition(tp))
     }
 }
@@ -201,7 +201,7 @@ impl Log for KafkaLog {
                     return Err(LogError::UnknownPartition(record.tp));
                 }
             }
-            self.appender.append(records, &topics).await
+            self.producer.append(records, &topics).await
         }
         .boxed()
     }
@@ -226,14 +226,14 @@ impl Log for KafkaLog {
     }
 
     fn all_bounds<'a>(&'a self, tps: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
-        async move { self.inquiry.bounds(self.named(tps)?).await }.boxed()
+        async move { self.queries.bounds(self.named(tps)?).await }.boxed()
     }
 
     fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
         async move {
             // The end first: a record appended in between is found by its timestamp, or not needed.
             let end = self.bounds_of(tp).await?.end;
-            let found = self.inquiry.offset_at(tp, self.name(tp)?, timestamp_ms).await?;
+            let found = self.queries.offset_at(tp, self.name(tp)?, timestamp_ms).await?;
             Ok(found.unwrap_or(end))
         }
         .boxed()
@@ -244,7 +244,7 @@ impl Log for KafkaLog {
         group: &'a str,
         tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        async move { self.inquiry.committed(group, self.named(tps)?).await }.boxed()
+        async move { self.queries.committed(group, self.named(tps)?).await }.boxed()
     }
 
     fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
@@ -256,7 +256,7 @@ impl Log for KafkaLog {
             if before <= bounds.start {
                 return Ok(());
             }
-            self.inquiry.delete_below(tp, &self.name(tp)?, before).await
+            self.queries.delete_below(tp, &self.name(tp)?, before).await
         }
         .boxed()
     }

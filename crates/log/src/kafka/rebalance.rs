@@ -21,7 +21,7 @@ use super::client::{log_error, log_line};
 /// Rebalance event of a poll.
 #[derive(Debug)]
 pub(super) enum RebalanceSignal {
-    /// Assigned once accepted, unless lost before; with the number of losses so far.
+    /// Partitions to accept, unless a loss has occurred since; with the number of losses when they were assigned.
     Assigned(TopicPartitionList, u64),
     Revoked(TopicPartitionList),
     Lost(TopicPartitionList),

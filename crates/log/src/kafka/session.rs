@@ -19,8 +19,8 @@ const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(5);
 pub struct Session {
     /// Silence of a member after which its partitions are reassigned.
     pub timeout: Duration,
-    /// Longest part of it that may have passed when a commit is accepted. With the classic protocol a commit starts the
-    /// session again; with the other only heartbeats do, and the last one is up to their interval ago.
+    /// Maximum age of the session when a commit is accepted: the heartbeat interval, since only heartbeats renew the
+    /// session; 0 with `classic`, where a commit renews it too.
     pub heartbeat: Duration,
 }
 
@@ -40,7 +40,7 @@ impl KafkaLog {
             return Ok(Some(Session { timeout: self.config.session_timeout, heartbeat: Duration::ZERO }));
         }
         let name = self.group_name(group);
-        let answers = self.inquiry.settings(&[ResourceSpecifier::Group(&name)]).await?;
+        let answers = self.queries.settings(&[ResourceSpecifier::Group(&name)]).await?;
         let resource = match answers.into_iter().next() {
             Some(Ok(resource)) => resource,
             Some(Err(Code::GroupAuthorizationFailed | Code::ClusterAuthorizationFailed | Code::InvalidRequest))

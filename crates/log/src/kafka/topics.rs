@@ -53,7 +53,7 @@ pub async fn create(log: &KafkaLog, partitions: Partition, replication: Option<u
             continue;
         }
         let commits = missing.iter().map(|tp| (log.topic_name(tp.topic).into(), tp.partition, 0)).collect();
-        log.inquiry.commit(group, commits).await?;
+        log.queries.commit(group, commits).await?;
         created.committed.push(log.group_name(group));
     }
     Ok(created)
@@ -91,7 +91,7 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
     });
     let new: Vec<NewTopic<'_>> = new.collect();
     if !new.is_empty() {
-        let made = log.inquiry.admin().create_topics(&new, &log.inquiry.admin_options()).await;
+        let made = log.queries.admin().create_topics(&new, &log.queries.admin_options()).await;
         for answer in made.map_err(|error| to_log_error("creating topics", &error))? {
             match answer {
                 Ok(name) => created.made.push(name),
@@ -145,7 +145,7 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
     if names.is_empty() {
         return Ok(());
     }
-    let deleted = log.inquiry.admin().delete_topics(&names, &log.inquiry.admin_options()).await;
+    let deleted = log.queries.admin().delete_topics(&names, &log.queries.admin_options()).await;
     for answer in deleted.map_err(|error| to_log_error("deleting topics", &error))? {
         match answer {
             Ok(_) | Err((_, Code::UnknownTopicOrPartition)) => {}
@@ -390,7 +390,7 @@ async fn described(
     if asked.is_empty() {
         return Ok(described);
     }
-    for (name, answer) in names.iter().zip(log.inquiry.settings(&asked).await?) {
+    for (name, answer) in names.iter().zip(log.queries.settings(&asked).await?) {
         let resource = answer.map_err(|code| LogError::Invalid(format!("the settings of `{name}`: {code}")))?;
         let rdkafka::admin::OwnedResourceSpecifier::Topic(name) = resource.specifier else { continue };
         let entries = resource.entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?)));

@@ -34,12 +34,12 @@ fn a_stage_tries_records_in_a_row_until_its_turn_is_over() {
     let [mut first, mut second] = [(); 2].map(|()| Trial::new(&trials));
     let now = Instant::now();
     assert_eq!(first.begin(now), Some(Permit::Counts));
-    first.complete(now + TURN / 2);
-    assert_eq!(first.begin(now + TURN / 2), Some(Permit::Counts));
-    assert_eq!(second.begin(now + TURN / 2), None);
-    first.complete(now + TURN);
-    assert_eq!(first.begin(now + TURN), None, "the other is next");
-    assert_eq!(second.begin(now + TURN), Some(Permit::Counts));
+    first.complete(now + TRIAL_TIME / 2);
+    assert_eq!(first.begin(now + TRIAL_TIME / 2), Some(Permit::Counts));
+    assert_eq!(second.begin(now + TRIAL_TIME / 2), None);
+    first.complete(now + TRIAL_TIME);
+    assert_eq!(first.begin(now + TRIAL_TIME), None, "the other is next");
+    assert_eq!(second.begin(now + TRIAL_TIME), Some(Permit::Counts));
 }
 
 #[test]

@@ -58,8 +58,8 @@ pub(super) fn lower_for_request(request_max_bytes: usize) -> String {
 
 /// Returns the settings that a broker reports for itself; none if it withholds them.
 pub(super) async fn broker_settings(log: &KafkaLog) -> BTreeMap<String, String> {
-    let Ok(broker) = log.inquiry.any_broker().await else { return BTreeMap::new() };
-    let answers = log.inquiry.settings(&[ResourceSpecifier::Broker(broker)]).await;
+    let Ok(broker) = log.queries.any_broker().await else { return BTreeMap::new() };
+    let answers = log.queries.settings(&[ResourceSpecifier::Broker(broker)]).await;
     let Some(Ok(broker)) = answers.ok().and_then(|answers| answers.into_iter().next()) else {
         return BTreeMap::new();
     };
