@@ -1,6 +1,7 @@
 //! `crawl.control`: settings. The last record of a key applies; a crawl definition or the list of consumer groups
 //! applies only if it replaces the version in force. A record's offset is its version.
 
+use orbweaver_url::CrawlName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +76,7 @@ pub struct Pins {
 /// Definition of a crawl: key `crawl/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrawlDefinition {
-    pub name: String,
+    pub name: CrawlName,
     pub scope: Scope,
     /// Unanchored regular expressions; if there are any, one must match the canonical URL.
     #[serde(default)]
@@ -105,7 +106,7 @@ pub struct CrawlDefinition {
 /// Part of the web that a seed, or its redirect, brought into scope: key `scope/NAME/ENTRY`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeEntry {
-    pub crawl: String,
+    pub crawl: CrawlName,
     /// `host[:port]/directory/` for scope path, `host[:port]` for host, the site for site.
     pub entry: String,
 }
@@ -114,7 +115,7 @@ pub struct ScopeEntry {
 /// partition of the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCount {
-    pub crawl: String,
+    pub crawl: CrawlName,
     pub partition: u32,
     /// Owner epoch of the writer: the offset of its claim on the partition. The later writer wins.
     pub epoch: u64,
@@ -160,13 +161,13 @@ pub const CONSUMERS_KEY: &str = "consumers";
 
 /// Returns the key of a crawl definition.
 #[must_use]
-pub fn crawl_key(name: &str) -> String {
+pub fn crawl_key(name: &CrawlName) -> String {
     format!("crawl/{name}")
 }
 
 /// Returns the key of the page count of a crawl in a partition.
 #[must_use]
-pub fn pages_key(crawl: &str, partition: u32) -> String {
+pub fn pages_key(crawl: &CrawlName, partition: u32) -> String {
     format!("{PAGES_KEY}{partition}/{crawl}")
 }
 
@@ -174,6 +175,6 @@ pub fn pages_key(crawl: &str, partition: u32) -> String {
 pub const PAGES_KEY: &str = "pages/";
 
 #[must_use]
-pub fn scope_key(crawl: &str, entry: &str) -> String {
+pub fn scope_key(crawl: &CrawlName, entry: &str) -> String {
     format!("scope/{crawl}/{entry}")
 }

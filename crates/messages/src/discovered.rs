@@ -1,5 +1,6 @@
 //! `crawl.discovered`: links from one page to one site.
 
+use orbweaver_url::{CrawlName, SiteName};
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, Trail};
@@ -20,9 +21,9 @@ pub enum DiscoveryKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discovered {
     /// Crawl that discovered them.
-    pub crawl: String,
+    pub crawl: CrawlName,
     /// Site of all `urls`; computed once, here.
-    pub site: String,
+    pub site: SiteName,
     /// Page that linked or redirected; absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,

@@ -6,7 +6,7 @@ use crate::{FrontierUrl, Millis, UrlContext, is_default};
 
 /// Time after the dispatch during which its request may be sent, in milliseconds; later it is deferred.
 pub const SEND_WINDOW_MS: Millis = 20_000;
-/// Lifetime of a dispatch, in milliseconds; later any service drops it.
+/// Lifetime of a dispatch, in milliseconds; it ends a chain of redirects, and bounds the lease.
 pub const DISPATCH_TTL_MS: Millis = 60_000;
 /// Maximum duration of a fetch, in milliseconds, whatever the server does.
 pub const MAX_FETCH_MS: Millis = 60_000;
@@ -71,7 +71,7 @@ pub struct Dispatch {
     pub dispatched_at_ms: Millis,
     /// Time after which it is deferred without a request.
     pub not_after_ms: Millis,
-    /// Time after which any service drops it.
+    /// Time after which no further request of its chain of redirects is sent.
     pub expires_ms: Millis,
 }
 

@@ -1,6 +1,6 @@
 //! `crawl.documents`: content extracted from a page; also one line of `documents.jsonl`.
 
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
 use crate::Truncated;
@@ -57,10 +57,10 @@ pub struct Document {
     /// Links of the page, in order.
     pub links: Vec<DocumentLink>,
     /// Crawl of the page.
-    pub crawl: String,
+    pub crawl: CrawlName,
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
-    pub site: String,
+    pub site: SiteName,
     /// Page that led here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,

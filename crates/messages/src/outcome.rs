@@ -183,13 +183,13 @@ fn read<T: DeserializeOwned>(record: &Value, field: &str) -> Option<T> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
-    use orbweaver_url::Fingerprint;
+    use orbweaver_url::{CrawlName, Fingerprint};
 
     use super::*;
 
     #[test]
     fn a_rejected_dispatch_ends_its_url_when_no_more_than_its_fingerprint_can_be_read() {
-        let fingerprint = Fingerprint::of("default", "https://example.org/");
+        let fingerprint = Fingerprint::of(&CrawlName::default(), "https://example.org/");
         let broken = format!(
             r#"{{"id":7,"context":{{"fingerprint":"{fingerprint}","depth":-1,"url":["no text"]}},"attempt":"x"}}"#
         );

@@ -1,5 +1,6 @@
 //! `crawl.seeds`: URLs that users want crawled.
 
+use orbweaver_url::CrawlName;
 use serde::{Deserialize, Serialize};
 
 /// Seed: one JSON object, or one bare URL as text (a bare host means https).
@@ -10,5 +11,5 @@ pub struct Seed {
     pub url: String,
     /// Crawl of the seed; absent: the default crawl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub crawl: Option<String>,
+    pub crawl: Option<CrawlName>,
 }

@@ -1,5 +1,6 @@
 //! `crawl.sites`: the politeness state of a site. The record key is the site.
 
+use orbweaver_url::SiteName;
 use serde::{Deserialize, Serialize};
 
 use crate::Millis;
@@ -7,7 +8,7 @@ use crate::Millis;
 /// Politeness state of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteState {
-    pub site: String,
+    pub site: SiteName,
     /// Owner epoch: the offset of the owner's claim.
     pub epoch: u64,
     /// End of the site's block; 0: not blocked.

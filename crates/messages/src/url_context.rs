@@ -1,6 +1,6 @@
 //! `context`: the object that all messages about an admitted URL share.
 
-use orbweaver_url::{Fingerprint, Policy};
+use orbweaver_url::{CrawlName, Fingerprint, Policy, SiteName};
 use serde::{Deserialize, Serialize};
 
 use crate::{DiscoveryKind, Trail};
@@ -8,7 +8,7 @@ use crate::{DiscoveryKind, Trail};
 /// Identity and origin of an admitted URL. In a page, `url` is the last one requested, and `chain` leads to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UrlContext {
-    pub crawl: String,
+    pub crawl: CrawlName,
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
     /// URL to request, as found.
@@ -20,7 +20,7 @@ pub struct UrlContext {
     #[serde(default, skip_serializing_if = "Policy::is_standard")]
     pub policy: Policy,
     /// Site, computed at admission.
-    pub site: String,
+    pub site: SiteName,
     /// Link depth from the seed.
     pub depth: u16,
     /// Way in which the URL was discovered.
@@ -39,10 +39,10 @@ pub struct UrlContext {
 impl UrlContext {
     /// Returns the context of a seed whose URL is canonical under the standard policy.
     #[must_use]
-    pub fn of_seed(crawl: &str, url: String, site: String) -> Self {
+    pub fn of_seed(crawl: CrawlName, url: String, site: SiteName) -> Self {
         Self {
-            crawl: crawl.to_owned(),
-            fingerprint: Fingerprint::of(crawl, &url),
+            fingerprint: Fingerprint::of(&crawl, &url),
+            crawl,
             url,
             key: None,
             policy: Policy::STANDARD,

@@ -26,8 +26,12 @@ impl Crawl {
 fn waiting(url: &str, via: &str, depth: u16, traps: Traps) -> FrontierUrl {
     let site = "h.test".to_owned();
     let via = Some(via.to_owned());
-    let context =
-        UrlContext { depth, sighting: DiscoveryKind::Link, via, ..UrlContext::of_seed("c", url.to_owned(), site) };
+    let context = UrlContext {
+        depth,
+        sighting: DiscoveryKind::Link,
+        via,
+        ..UrlContext::of_seed("c".parse().unwrap(), url.to_owned(), site.into())
+    };
     FrontierUrl { traps, ..FrontierUrl::admitted(context, 0) }
 }
 
@@ -195,7 +199,7 @@ fn many_sites_take_no_more_than_their_bound() {
     for site in 0..20_000 {
         let url = format!("http://s{site}.test/a/b/c?d={site}");
         let mut waiting = waiting(&url, "http://v.test/", 1, Traps::Learn);
-        waiting.context.site = format!("s{site}.test");
+        waiting.context.site = format!("s{site}.test").into();
         let (pattern, verdict) = patterns.judge(&waiting);
         assert_eq!(verdict, Verdict::Normal);
         waiting.context.trail = Trail::default().through(pattern);

@@ -7,6 +7,7 @@
 //! name it: the losing writer appends the applied definition again, naming the lost record.
 
 use orbweaver_messages::{CrawlDefinition, decode};
+use orbweaver_url::CrawlName;
 
 use crate::{
     Applied, Change, ControlRecord, Definitions, Revision, RevisionError, Version, crawl_of, history::History,
@@ -15,7 +16,7 @@ use crate::{
 /// The state of one crawl's definition, up to the offset that was read.
 #[derive(Debug)]
 pub struct DefinitionHistory {
-    crawl: String,
+    crawl: CrawlName,
     definitions: Definitions,
     history: History<CrawlDefinition>,
 }
@@ -28,7 +29,7 @@ fn said(definition: &CrawlDefinition) -> CrawlDefinition {
 impl DefinitionHistory {
     /// Creates the state of a crawl of which nothing has been read.
     #[must_use]
-    pub fn new(crawl: &str) -> Self {
+    pub fn new(crawl: &CrawlName) -> Self {
         Self { crawl: crawl.to_owned(), definitions: Definitions::default(), history: History::default() }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use orbweaver_messages::{CrawlDefinition, MessageError, decode};
+use orbweaver_url::{CrawlName, CrawlNameError};
 
 use crate::{
     DEFINITIONS_PARTITION,
@@ -39,6 +40,9 @@ pub enum DefinitionError {
     /// The record is in a partition in which its offset is not a version.
     #[error("definitions belong in partition {DEFINITIONS_PARTITION}, and this one is in partition {0}")]
     Misplaced(u32),
+    /// The key does not name a crawl.
+    #[error(transparent)]
+    Name(#[from] CrawlNameError),
     /// The value is not a valid definition.
     #[error(transparent)]
     Unreadable(#[from] MessageError),
@@ -65,11 +69,11 @@ pub enum Change<'s, 'r> {
     /// The record was read before.
     Known,
     /// The definition applies from now on.
-    Applied(&'r str, &'s Applied),
+    Applied(CrawlName, &'s Applied),
     /// The definition of the crawl was deleted.
-    Deleted(&'r str),
+    Deleted(CrawlName),
     /// No effect: the definition was made from a version that does not apply.
-    Conflict(&'r str),
+    Conflict(CrawlName),
     /// No effect: the definition is unusable.
     Refused {
         crawl: &'r str,
@@ -89,14 +93,18 @@ struct Known {
 /// The definitions of all crawls, according to the records applied so far.
 #[derive(Debug, Default)]
 pub struct Definitions {
-    crawls: BTreeMap<String, Known>,
+    crawls: BTreeMap<CrawlName, Known>,
 }
 
 impl Definitions {
     /// Applies a record of `crawl.control`. Records must be in log order; a record that was read before is `Known`.
     pub fn apply<'r>(&mut self, record: ControlRecord<'r>) -> Change<'_, 'r> {
         let Some(name) = crawl_of(&record) else { return Change::Foreign };
-        let known = self.crawls.entry(name.to_owned()).or_default();
+        let crawl = match CrawlName::new(name) {
+            Ok(crawl) => crawl,
+            Err(error) => return Change::Refused { crawl: name, applies: None, reason: error.into() },
+        };
+        let known = self.crawls.entry(crawl.clone()).or_default();
         if record.partition != DEFINITIONS_PARTITION {
             // The offset is not a version in this partition.
             let applies = known.applied.as_ref().map(|applied| applied.version);
@@ -108,15 +116,15 @@ impl Definitions {
         known.last = Some(record.offset);
         let Some(value) = record.value else {
             (known.applied, known.refused) = (None, None);
-            return Change::Deleted(name);
+            return Change::Deleted(crawl);
         };
         match read(name, value, known.applied.as_ref()) {
-            Ok(definition) if is_lost(&definition, known.applied.as_ref()) => Change::Conflict(name),
+            Ok(definition) if is_lost(&definition, known.applied.as_ref()) => Change::Conflict(crawl),
             Ok(definition) => match Rules::compile(&definition) {
                 Ok(rules) => {
                     known.refused = None;
                     let applied = Applied { version: record.offset, definition, rules };
-                    Change::Applied(name, known.applied.insert(applied))
+                    Change::Applied(crawl, known.applied.insert(applied))
                 }
                 Err(error) => known.refuse(name, error.into()),
             },
@@ -126,20 +134,20 @@ impl Definitions {
 
     /// Returns the definition that applies to a crawl. `None` if it has no usable one.
     #[must_use]
-    pub fn applied(&self, crawl: &str) -> Option<&Applied> {
+    pub fn applied(&self, crawl: &CrawlName) -> Option<&Applied> {
         self.crawls.get(crawl)?.applied.as_ref()
     }
 
     /// Returns why the last definition of a crawl was refused, unless another one has applied since. A definition that
     /// applied before still applies.
     #[must_use]
-    pub fn refused(&self, crawl: &str) -> Option<&DefinitionError> {
+    pub fn refused(&self, crawl: &CrawlName) -> Option<&DefinitionError> {
         self.crawls.get(crawl)?.refused.as_ref()
     }
 
     /// Returns all crawls that have a definition, by name.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &Applied)> {
-        self.crawls.iter().filter_map(|(name, known)| Some((&**name, known.applied.as_ref()?)))
+    pub fn all(&self) -> impl Iterator<Item = (&CrawlName, &Applied)> {
+        self.crawls.iter().filter_map(|(name, known)| Some((name, known.applied.as_ref()?)))
     }
 }
 
@@ -158,7 +166,7 @@ pub(crate) fn crawl_of<'r>(record: &ControlRecord<'r>) -> Option<&'r str> {
 fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDefinition, DefinitionError> {
     let definition: CrawlDefinition = decode("crawl-definition", Some(value))?;
     if definition.name != name {
-        return Err(DefinitionError::Misnamed { named: definition.name, key: name.to_owned() });
+        return Err(DefinitionError::Misnamed { named: definition.name.to_string(), key: name.to_owned() });
     }
     if let Some(applied) = applied {
         changes(&applied.definition, &definition)?;
@@ -189,7 +197,7 @@ mod tests {
     }
 
     fn version(definitions: &Definitions) -> Option<Version> {
-        definitions.applied("docs").map(|applied| applied.version)
+        definitions.applied(&"docs".parse().unwrap()).map(|applied| applied.version)
     }
 
     fn replacing(versions: &str) -> String {
@@ -241,8 +249,8 @@ mod tests {
             assert_eq!(version(&all), Some(5));
         }
         assert!(apply(&mut all, 3, 12, Some(HOST)).contains("partition 0, and this one is in partition 3"));
-        assert!(all.refused("docs").is_some());
+        assert!(all.refused(&"docs".parse().unwrap()).is_some());
         assert_eq!(apply(&mut all, 0, 12, Some(&HOST.replace("\"host\"", "\"site\""))), "applied");
-        assert_eq!((version(&all), all.refused("docs")), (Some(12), None));
+        assert_eq!((version(&all), all.refused(&"docs".parse().unwrap())), (Some(12), None));
     }
 }

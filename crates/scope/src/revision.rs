@@ -1,6 +1,7 @@
 //! Permitted changes of a running crawl.
 
 use orbweaver_messages::{CrawlDefinition, Scope, Traps};
+use orbweaver_url::CrawlName;
 
 use crate::rules::{PatternError, Rules};
 
@@ -31,7 +32,7 @@ pub enum RevisionError {
          another crawl"
     )]
     Narrower {
-        crawl: String,
+        crawl: CrawlName,
         /// The present scope.
         was: &'static str,
         /// The requested scope.
@@ -43,7 +44,7 @@ pub enum RevisionError {
          since the keys of its pages depend on it; create another crawl"
     )]
     Pinned {
-        crawl: String,
+        crawl: CrawlName,
         /// The pinned setting.
         what: &'static str,
         /// The value at the crawl's creation.

@@ -25,7 +25,7 @@ impl Log {
     }
 
     fn standing(&self) -> DefinitionHistory {
-        let mut standing = DefinitionHistory::new("docs");
+        let mut standing = DefinitionHistory::new(&"docs".parse().unwrap());
         self.records(0).for_each(|record| standing.read(record));
         standing
     }
@@ -36,7 +36,7 @@ impl Log {
         for record in self.records(from) {
             assert!(!matches!(definitions.apply(record), Change::Refused { .. }));
         }
-        let definition = definitions.applied("docs").unwrap().definition.clone();
+        let definition = definitions.applied(&"docs".parse().unwrap()).unwrap().definition.clone();
         CrawlDefinition { replaces: vec![], ..definition }
     }
 }

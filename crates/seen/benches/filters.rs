@@ -14,13 +14,13 @@ use fastbloom::BloomFilter;
 use growable_bloom_filter::GrowableBloom;
 use orbweaver_messages::{SeenBatch, SeenEntry};
 use orbweaver_seen::{IndexCheckpoint, IndexStats, SeenIndex};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
 const ASKED: usize = 1_000_000;
 const BATCH: usize = 1000;
 
 fn fingerprints(from: usize, count: usize) -> Vec<Fingerprint> {
-    (from..from + count).map(|number| Fingerprint::of("bench", &number.to_string())).collect()
+    (from..from + count).map(|number| Fingerprint::of(&CrawlName::default(), &number.to_string())).collect()
 }
 
 fn half(fingerprint: &Fingerprint) -> u64 {

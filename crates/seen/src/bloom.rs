@@ -128,10 +128,12 @@ fn first_error() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_url::CrawlName;
+
     use super::*;
 
     fn entry(number: usize) -> SeenEntry {
-        SeenEntry { slot: 0, depth: 4, fingerprint: Fingerprint::of("test", &number.to_string()) }
+        SeenEntry { slot: 0, depth: 4, fingerprint: Fingerprint::of(&CrawlName::default(), &number.to_string()) }
     }
 
     /// Restores a partition of `records` records with `each` entries each; the log reports `reported` records.

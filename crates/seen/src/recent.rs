@@ -110,10 +110,12 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use orbweaver_url::CrawlName;
+
     use super::*;
 
     fn fingerprint(number: u32) -> Fingerprint {
-        Fingerprint::of("test", &number.to_string())
+        Fingerprint::of(&CrawlName::default(), &number.to_string())
     }
 
     #[test]

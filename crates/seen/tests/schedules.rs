@@ -6,7 +6,7 @@ use std::{collections::HashMap, path::Path};
 
 use orbweaver_messages::{SeenBatch, SeenEntry};
 use orbweaver_seen::{IndexCheckpoint, SeenError, SeenIndex, SeenPartition};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use proptest::prelude::*;
 
 const PARTITION: u32 = 3;
@@ -33,7 +33,7 @@ impl SeenLog {
 }
 
 fn fingerprint(url: u8) -> Fingerprint {
-    Fingerprint::of("test", &url.to_string())
+    Fingerprint::of(&CrawlName::default(), &url.to_string())
 }
 
 fn batch(urls: &[(u8, u16)]) -> SeenBatch {
@@ -160,15 +160,15 @@ fn what_was_not_read_back_is_known_now_and_never_reaches_the_disk() {
     let many = (0..70_000u32).map(|number| SeenEntry {
         slot: 3,
         depth: 0,
-        fingerprint: Fingerprint::of("many", &number.to_string()),
+        fingerprint: Fingerprint::of(&CrawlName::default(), &number.to_string()),
     });
     partition.acknowledge(&many.collect::<Vec<_>>(), 1).expect("in bounds");
     assert_eq!(partition.position().map(|position| position.offset), Some(0));
-    assert_eq!(partition.depth_of(Fingerprint::of("many", "69999")).expect("the disk"), Some(0));
+    assert_eq!(partition.depth_of(Fingerprint::of(&CrawlName::default(), "69999")).expect("the disk"), Some(0));
     drop(partition);
     drop(index);
     let index = SeenIndex::open(directory.path()).expect("the disk");
     let mut partition = log.restore(&index);
-    assert_eq!(partition.depth_of(Fingerprint::of("many", "69999")).expect("the disk"), None);
+    assert_eq!(partition.depth_of(Fingerprint::of(&CrawlName::default(), "69999")).expect("the disk"), None);
     assert_eq!(partition.depth_of(fingerprint(1)).expect("the disk"), Some(0));
 }

@@ -7,7 +7,7 @@ mod sample;
 use std::time::Instant;
 
 use orbweaver_store::{FjallOptions, FjallStore, Store};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use sample::{cost_of_making, cpu, memory, mix, write_pages};
 
 fn disk(dir: &std::path::Path) -> u64 {
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut slowest = vec![];
     for number in 0..20_000 {
         let at = Instant::now();
-        let there = store.page(Fingerprint::of("cost", &(mix(number) % pages).to_string())).await?;
+        let there = store.page(Fingerprint::of(&CrawlName::default(), &(mix(number) % pages).to_string())).await?;
         slowest.push(at.elapsed().as_micros());
         assert!(there.is_some());
     }
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("      99 of 100 within {} us, 999 of 1000 within {} us", slowest[19_800], slowest[19_980]);
     let since = Instant::now();
     for number in 0..20_000 {
-        assert!(store.page(Fingerprint::of("none", &number.to_string())).await?.is_none());
+        assert!(store.page(Fingerprint::of(&CrawlName::default(), &number.to_string())).await?.is_none());
     }
     println!("page that is not there: {:.1} us", since.elapsed().as_secs_f64() * 50.0);
     Ok(())

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use futures::stream::{self, StreamExt};
 use orbweaver_store::{CqlConfig, CqlStore, Store, StoreMetrics};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use prometheus::Registry;
 use sample::{cost_of_making, cpu, cpu_of, memory, mix, write_pages};
 
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let since = Instant::now();
     stream::iter(0..pages.min(20_000))
         .map(|number| async move {
-            let fingerprint = Fingerprint::of("cost", &(mix(number) % pages).to_string());
+            let fingerprint = Fingerprint::of(&CrawlName::default(), &(mix(number) % pages).to_string());
             store.page(fingerprint).await
         })
         .buffer_unordered(at_once)

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic with its place")]
 
 use orbweaver_messages::Millis;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
 use crate::{LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
 
@@ -58,7 +58,9 @@ pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes:
 pub fn write_of(run: &str, (what, key, time): (u8, u8, u8)) -> Write {
     let (what, name, at_ms) = ((what % 6).max(2), key.to_string(), 1_767_225_600_000 + Millis::from(time));
     let (fingerprint, authority) = (fingerprint(run, &name), format!("https://{name}.{run}"));
-    let has = |option: u8| Fingerprint::of("has", &format!("{what} {key} {time} {option}")).0[0].is_multiple_of(2);
+    let has = |option: u8| {
+        Fingerprint::of(&CrawlName::default(), &format!("{what} {key} {time} {option}")).0[0].is_multiple_of(2)
+    };
     let text = |option: u8| has(option).then(|| format!("{option} at {time}"));
     match what {
         2 => page_write(&PageRow {
@@ -81,7 +83,7 @@ pub fn write_of(run: &str, (what, key, time): (u8, u8, u8)) -> Write {
 }
 
 fn fingerprint(run: &str, name: &str) -> Fingerprint {
-    Fingerprint::of(run, name)
+    Fingerprint::of(&CrawlName::new(run).unwrap_or_default(), name)
 }
 
 /// Returns a page with every optional field set.
@@ -254,7 +256,7 @@ async fn many_links_survive(store: &dyn Store, run: &str) {
 /// Returns links of 4 KiB each that do not compress.
 #[must_use]
 pub fn long_links(fingerprint: Fingerprint, at_ms: Millis, count: u64) -> LinksOut {
-    let digits = |n: u64| Fingerprint::of("digits", &n.to_string()).to_string();
+    let digits = |n: u64| Fingerprint::of(&CrawlName::default(), &n.to_string()).to_string();
     let url = |i: u64| (0..128).map(|n| digits(i * 128 + n)).collect();
     LinksOut { fingerprint, at_ms, links: (0..count).map(|i| (url(i), i.is_multiple_of(3))).collect() }
 }

@@ -1,7 +1,7 @@
 //! Rows of the store.
 
 use orbweaver_messages::Millis;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
 /// Page as of its last fetch. The newest event time wins, regardless of the order of writes.
@@ -13,7 +13,7 @@ pub struct PageRow {
     pub key: String,
     /// URL that was requested.
     pub url: String,
-    pub site: String,
+    pub site: SiteName,
     /// Event time.
     pub fetched_at_ms: Millis,
     /// HTTP status; absent without a response.

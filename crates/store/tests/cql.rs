@@ -14,7 +14,7 @@ use orbweaver_store::{
     StoreWriter, Write,
 };
 use orbweaver_testkit::{Stack, cql, unique};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use prometheus::Registry;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ impl Drop for Keyspace {
 }
 
 fn fingerprint(number: u64) -> Fingerprint {
-    Fingerprint::of("test", &number.to_string())
+    Fingerprint::of(&CrawlName::default(), &number.to_string())
 }
 
 fn links(number: u64) -> Write {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use orbweaver_store::contract::{long_links, page};
 use orbweaver_store::{FjallOptions, FjallStore, Store, Write};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const DIR: &str = "ORBWEAVER_STORE_TEST_DIR";
@@ -20,7 +20,7 @@ fn tiny() -> FjallOptions {
 }
 
 fn fingerprint(number: u64) -> Fingerprint {
-    Fingerprint::of("crash", &number.to_string())
+    Fingerprint::of(&CrawlName::default(), &number.to_string())
 }
 
 fn writes(number: u64) -> Vec<Write> {

@@ -8,7 +8,7 @@ use fjall::{Database, KeyspaceCreateOptions};
 use futures::future::try_join_all;
 use orbweaver_store::contract::{self, page};
 use orbweaver_store::{FjallOptions, FjallStore, LinksOut, MemoryStore, RobotsRow, Store, StoreError, Write};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn open(dir: &Path) -> FjallStore {
 }
 
 fn fingerprint(number: u64) -> Fingerprint {
-    Fingerprint::of("test", &number.to_string())
+    Fingerprint::of(&CrawlName::default(), &number.to_string())
 }
 
 /// Returns a link that does not compress, so that enough data is written.

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use orbweaver_url::{Fingerprint, Keying, Policy, describe, parse, resolve, site_of, slot_of};
+use orbweaver_url::{CrawlName, Fingerprint, Keying, Policy, describe, parse, resolve, site_of, slot_of};
 
 const LINKS: [&str; 6] = [
     "https://en.example.org/wiki/Orb-weaver_spider",
@@ -37,7 +37,7 @@ fn each_link(criterion: &mut Criterion) {
             bencher.iter(|| {
                 for link in &real {
                     let url = parse(black_box(link)).expect("a url");
-                    let fingerprint = Fingerprint::of("default", &policy.canonical_text(&url));
+                    let fingerprint = Fingerprint::of(&CrawlName::default(), &policy.canonical_text(&url));
                     black_box((fingerprint, slot_of(&site_of(&url))));
                 }
             });
@@ -61,7 +61,7 @@ fn each_link(criterion: &mut Criterion) {
         let links = ["../a/b.html", "c.html#d", "/x/y?z=1", "#top", "mailto:a@b.c", "e/f/g/"];
         bencher.iter(|| links.iter().for_each(|link| drop(black_box(resolve(&urls[1], black_box(link))))));
     });
-    let keying = Keying { crawl: "default".to_owned(), ..Keying::default() };
+    let keying = Keying { crawl: CrawlName::default(), ..Keying::default() };
     group.bench_function("describe as json", |bencher| {
         bencher.iter(|| {
             for link in LINKS {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Fingerprint, Policy, Slot, WideDomains, parse_seed, slot_of};
+use crate::{CrawlName, Fingerprint, Policy, SiteName, Slot, WideDomains, parse_seed, slot_of};
 
 /// Description of a text as a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,7 +15,7 @@ pub enum Description {
         url: String,
         /// Canonical form.
         canonical: String,
-        site: String,
+        site: SiteName,
         /// Slot of the site.
         slot: Slot,
         /// Fingerprint within the crawl.
@@ -29,7 +29,7 @@ pub enum Description {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keying {
     /// Name of the crawl.
-    pub crawl: String,
+    pub crawl: CrawlName,
     /// Rules of its canonical form.
     pub policy: Policy,
     /// Domains whose hosts are separate sites.
@@ -43,7 +43,7 @@ pub fn describe(input: &str, keying: &Keying) -> Description {
     match parse_seed(&input) {
         Ok(url) => {
             let canonical = keying.policy.canonical_text(&url).into_owned();
-            let site = keying.wide.site_of(&url).into_owned();
+            let site: SiteName = keying.wide.site_of(&url).into();
             let (slot, fingerprint) = (slot_of(&site), Fingerprint::of(&keying.crawl, &canonical));
             Description::Url { input, url: url.into(), canonical, site, slot, fingerprint }
         }

@@ -11,6 +11,7 @@
 //! | `policy` | the rules of the canonical form, each with its reason; the presets; a policy as text |
 //! | `canonical` | the canonical form under a policy's rules |
 //! | `escapes`, `path`, `query`, `parameters` | its parts, and the lists of parameters to drop |
+//! | `names` | types for the name of a crawl and for a site |
 //! | `site` | the registrable domain; wide domains |
 //! | `slot` | Kafka's murmur2, slots and partitions |
 //! | `fingerprint` | 128-bit hash of crawl and canonical form |
@@ -21,6 +22,7 @@ mod describe;
 mod drive;
 mod escapes;
 mod fingerprint;
+mod names;
 mod parameters;
 mod path;
 mod policy;
@@ -34,6 +36,7 @@ mod unmapped;
 pub use canonical::canonical_text;
 pub use describe::{Description, Keying, describe};
 pub use fingerprint::{Fingerprint, FingerprintError};
+pub use names::{CrawlName, CrawlNameError, MAX_CRAWL_NAME_BYTES, SiteName};
 pub use policy::{Policy, PolicyError, Rule};
 pub use read::{MAX_URL_BYTES, QueryEncoding, UrlError, parse, parse_seed, resolve, resolve_encoded};
 pub use site::{MAX_WIDE_DOMAINS, SUFFIX_LIST_VERSION, WideDomains, WideDomainsError, is_dns_name, site_of};

@@ -3,8 +3,8 @@
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
 use orbweaver_url::{
-    Fingerprint, Keying, MAX_URL_BYTES, Policy, Rule, SUFFIX_LIST_VERSION, Url, UrlError, WideDomains, canonical_text,
-    describe, parse, parse_seed, resolve, site_of,
+    CrawlName, Fingerprint, Keying, MAX_URL_BYTES, Policy, Rule, SUFFIX_LIST_VERSION, Url, UrlError, WideDomains,
+    canonical_text, describe, parse, parse_seed, resolve, site_of,
 };
 use proptest::prelude::*;
 
@@ -307,13 +307,13 @@ fn the_suffix_list_version_is_the_one_that_is_locked() {
 
 #[test]
 fn a_description_is_one_json_object() {
-    let keying = Keying { crawl: "default".to_owned(), ..Keying::default() };
+    let keying = Keying { crawl: CrawlName::default(), ..Keying::default() };
     let json = serde_json::to_value(describe("Example.com/%7ea#b", &keying)).expect("json");
     assert_eq!(json["input"], "Example.com/%7ea#b");
     assert_eq!(json["url"], "https://example.com/%7ea");
     assert_eq!(json["canonical"], "https://example.com/~a");
     assert_eq!(json["site"], "example.com");
-    assert_eq!(json["fingerprint"], Fingerprint::of("default", "https://example.com/~a").to_string());
+    assert_eq!(json["fingerprint"], Fingerprint::of(&CrawlName::default(), "https://example.com/~a").to_string());
     assert!(json["slot"].is_u64() && json.get("error").is_none());
     let json = serde_json::to_value(describe("mailto:a@b.c", &keying)).expect("json");
     assert_eq!(json["error"], "scheme `mailto` is not crawled; allowed: http and https");

@@ -70,7 +70,7 @@ mod tests {
     fn document(text: String, links: Vec<DocumentLink>, html: Option<String>) -> Document {
         let url = orbweaver_url::parse("http://a.test/").unwrap();
         let page = PageInput { url: &url, site: None, content_type: None, headers: &[], body: b"" };
-        Document { text, links, html, ..standalone(&page, "c", 0, &ExtractorConfig::default()) }
+        Document { text, links, html, ..standalone(&page, &"c".parse().unwrap(), 0, &ExtractorConfig::default()) }
     }
 
     /// Generates texts that grow in JSON, some six-fold, with characters of one to four bytes.

@@ -10,7 +10,7 @@ use orbweaver_messages::{
     json_len,
 };
 use orbweaver_store::LinksOut;
-use orbweaver_url::{Fingerprint, Policy};
+use orbweaver_url::{CrawlName, Fingerprint, Policy};
 use url::Url;
 
 use crate::ExtractorConfig;
@@ -74,14 +74,14 @@ pub fn discovered(
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
         let record = |urls: Vec<String>| Discovered {
             crawl: context.crawl.clone(),
-            site: site.to_owned(),
+            site: site.into(),
             via: Some(context.url.clone()),
             depth: context.depth.saturating_add(1),
             sighting: DiscoveryKind::Link,
             chain: Vec::new(),
             trail: context.trail.clone(),
             // Only links within the site can be part of a trap.
-            content: content.filter(|_| site == context.site),
+            content: content.filter(|_| *site == context.site),
             urls,
             found_at_ms: now,
         };
@@ -122,14 +122,19 @@ pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
 
 /// Returns the document that `crawl` would write for a body fetched from `url` at `fetched_at_ms` with status 200.
 #[must_use]
-pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, options: &ExtractorConfig) -> Document {
+pub fn standalone(
+    input: &PageInput<'_>,
+    crawl: &CrawlName,
+    fetched_at_ms: Millis,
+    options: &ExtractorConfig,
+) -> Document {
     let canonical = Policy::STANDARD.canonical_text(input.url).into_owned();
     let url = without_fragment(input.url);
     let page = Page {
         context: UrlContext {
             fingerprint: Fingerprint::of(crawl, &canonical),
             key: (canonical != url).then_some(canonical),
-            ..UrlContext::of_seed(crawl, url, options.wide_domains.site_of(input.url).into_owned())
+            ..UrlContext::of_seed(crawl.clone(), url, options.wide_domains.site_of(input.url).into())
         },
         status: 200,
         content_type: input.content_type.map(str::to_owned),
@@ -199,7 +204,7 @@ mod tests {
             "<a href=/x>1</a><a href=http://b.test/>2</a><a href=/x#f>3</a><a href=/>self</a><a href=/y>4</a>",
         );
         let records = discovered(&page(), &page_says, None, 7, &ExtractorConfig::default());
-        let summary: Vec<_> = records.iter().map(|r| (r.site.as_str(), r.urls.join(" "))).collect();
+        let summary: Vec<_> = records.iter().map(|r| (&*r.site, r.urls.join(" "))).collect();
         assert_eq!(
             summary,
             [("a.test", "http://a.test/x http://a.test/y".to_owned()), ("b.test", "http://b.test/".to_owned())]
@@ -270,10 +275,10 @@ mod tests {
         let url = Url::parse("http://a.test/?b=1&a=2#f").unwrap();
         let input =
             PageInput { url: &url, site: None, content_type: None, headers: &[], body: b"<title> T\n1 </title>x" };
-        let document = standalone(&input, "main", 0, &ExtractorConfig::default());
+        let document = standalone(&input, &CrawlName::default(), 0, &ExtractorConfig::default());
         assert_eq!((document.title.as_str(), document.text.as_str(), document.bytes), ("T 1", "x", 21));
         assert_eq!(document.fetched_url, "http://a.test/?b=1&a=2");
-        assert_eq!(document.fingerprint, Fingerprint::of("main", &document.url));
+        assert_eq!(document.fingerprint, Fingerprint::of(&CrawlName::default(), &document.url));
         assert_eq!(document.content_hash.len(), 32);
     }
 }

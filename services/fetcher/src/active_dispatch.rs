@@ -1,11 +1,9 @@
 //! An active dispatch.
 
-use std::sync::Arc;
-
 use orbweaver_log::Partition;
 use orbweaver_messages::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis, ReadyDispatch};
 use orbweaver_stage::Origin;
-use orbweaver_url::{Url, WideDomains};
+use orbweaver_url::{SiteName, Url, WideDomains};
 
 use crate::cookies::Cookies;
 
@@ -20,7 +18,7 @@ pub(crate) struct ActiveDispatch {
     /// URL of the next request.
     pub(crate) url: Url,
     /// Site of `url`: the dispatch's own, unless a redirect to itself led to another.
-    pub(crate) site: Arc<str>,
+    pub(crate) site: SiteName,
     /// URLs requested before within this dispatch.
     pub(crate) before: Vec<String>,
     /// Times of the last of those requests to the dispatch's own site, and of its response.
@@ -40,7 +38,7 @@ impl ActiveDispatch {
     pub(crate) fn new(origin: Origin, ready: ReadyDispatch, url: Url) -> Self {
         Self {
             origin,
-            site: ready.dispatch.context.site.as_str().into(),
+            site: ready.dispatch.context.site.clone(),
             ready,
             url,
             before: vec![],
@@ -78,8 +76,8 @@ impl ActiveDispatch {
     }
 
     /// Returns `true` if the dispatch and the URL of its next request are of this site.
-    pub(crate) fn is_of(&self, site: &str) -> bool {
-        !self.is_elsewhere() && *self.site == *site
+    pub(crate) fn is_of(&self, site: &SiteName) -> bool {
+        !self.is_elsewhere() && self.site == *site
     }
 
     /// Sets the crawl-delay of the authority of `url`. That of another site is ignored: the outcome would report it as

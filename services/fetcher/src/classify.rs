@@ -54,19 +54,19 @@ pub(crate) enum Verdict {
     Gone(Reason),
 }
 
-pub(crate) fn classify(visit: &ActiveDispatch, attempt: &Attempt) -> Verdict {
+pub(crate) fn classify(active: &ActiveDispatch, attempt: &Attempt) -> Verdict {
     match &attempt.result {
         Err(FetchError::Private) => Verdict::Refused(FetchError::Private.reason().into()),
         Err(FetchError::UnknownHost) => Verdict::Gone(FetchError::UnknownHost.reason().into()),
         Err(FetchError::Memory) => {
             Verdict::Deferred(FetchError::Memory.reason().into(), attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS))
         }
-        Err(failure) => transient_failure(visit.dispatch(), failure.reason().into(), attempt.ended_at_ms),
-        Ok(answer) => classify_answer(visit, answer, attempt.ended_at_ms),
+        Err(failure) => transient_failure(active.dispatch(), failure.reason().into(), attempt.ended_at_ms),
+        Ok(answer) => classify_answer(active, answer, attempt.ended_at_ms),
     }
 }
 
-fn classify_answer(visit: &ActiveDispatch, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
+fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
     let reason = || Reason::from(format!("http_{}", answer.status));
     match answer.status {
         200 => match answer.body {
@@ -74,13 +74,13 @@ fn classify_answer(visit: &ActiveDispatch, answer: &HttpResponse, ended_ms: Mill
             Body::Unread | Body::NotHtml => Verdict::Refused("content_type".into()),
         },
         304 => Verdict::Unchanged,
-        300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(visit, to)),
+        300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(active, to)),
         429 | 503 => {
-            let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), visit.dispatch().blocks, ended_ms);
-            let ends = visit.dispatch().blocks.saturating_add(1) >= MAX_BLOCKS;
+            let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), active.dispatch().blocks, ended_ms);
+            let ends = active.dispatch().blocks.saturating_add(1) >= MAX_BLOCKS;
             Verdict::Blocked { until_ms, announced, reason: reason(), ends }
         }
-        500..=599 => transient_failure(visit.dispatch(), reason(), ended_ms),
+        500..=599 => transient_failure(active.dispatch(), reason(), ended_ms),
         _ => Verdict::Gone(reason()),
     }
 }
@@ -114,23 +114,23 @@ pub(crate) fn refused_until(outcome: &Outcome) -> Option<Millis> {
     outcome.blocked_until_ms.or_else(|| refused.then(|| block_ends(None, 0, outcome.ended_at_ms).0))
 }
 
-fn redirect(visit: &ActiveDispatch, location: &str) -> Verdict {
-    let target = match orbweaver_url::resolve(&visit.url, location) {
+fn redirect(active: &ActiveDispatch, location: &str) -> Verdict {
+    let target = match orbweaver_url::resolve(&active.url, location) {
         Ok(target) => target,
         Err(UrlError::TooLong(_)) => return Verdict::Gone("url_too_long".into()),
         Err(_) => return Verdict::Gone("bad_redirect".into()),
     };
-    let UrlContext { crawl, chain, fingerprint, policy, .. } = &visit.dispatch().context;
+    let UrlContext { crawl, chain, fingerprint, policy, .. } = &active.dispatch().context;
     let of = |url: &Url| Fingerprint::of(crawl, &policy.canonical_text(url));
     let to = of(&target);
     let known = to == *fingerprint
         || chain.iter().filter_map(|passed| orbweaver_url::parse(passed).ok()).any(|passed| of(&passed) == to);
     if known {
-        let looped = visit.before.len() >= MAX_AGAIN;
+        let looped = active.before.len() >= MAX_AGAIN;
         return if looped { Verdict::Gone("redirect_loop".into()) } else { Verdict::Again(target) };
     }
-    let passed = || chain.iter().chain(&visit.before);
-    let bytes = passed().map(String::len).sum::<usize>() + visit.url.as_str().len();
+    let passed = || chain.iter().chain(&active.before);
+    let bytes = passed().map(String::len).sum::<usize>() + active.url.as_str().len();
     if passed().count() + 1 > MAX_CHAIN || bytes > MAX_CHAIN_BYTES {
         return Verdict::Gone("too_many_redirects".into());
     }

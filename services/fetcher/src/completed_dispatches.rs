@@ -32,7 +32,8 @@ fn locate(id: DispatchId) -> (u64, usize, u64) {
     (id.sequence >> CHUNK_BITS, (low / 64) as usize, 1 << (low % 64))
 }
 
-/// Ids of dispatches that ended within the last lease, in two generations, so that expiry costs nothing per id.
+/// Ids of dispatches that ended within the last one to two leases, in two generations, so that expiry costs nothing per
+/// id.
 #[derive(Debug, Default)]
 pub(crate) struct CompletedDispatches {
     young: Ids,
@@ -49,7 +50,7 @@ impl CompletedDispatches {
 
     /// Adds a dispatch that ended now.
     pub(crate) fn insert(&mut self, partition: Partition, id: DispatchId, now: Millis) {
-        self.turn(now);
+        self.rotate(now);
         self.young.insert(partition, id);
     }
 
@@ -60,7 +61,7 @@ impl CompletedDispatches {
     }
 
     /// Starts a new generation when the young one is a lease old, and drops the previous one.
-    pub(crate) fn turn(&mut self, now: Millis) {
+    pub(crate) fn rotate(&mut self, now: Millis) {
         let age = now.saturating_sub(*self.began_ms.get_or_insert(now));
         if age >= 2 * LEASE_MS {
             self.young = Ids::default();
@@ -107,12 +108,12 @@ mod tests {
         let mut ended = CompletedDispatches::default();
         ended.insert(3, id(0), 1_000_000);
         ended.insert(3, id(1), 1_000_000 + LEASE_MS - 1);
-        ended.turn(1_000_000 + LEASE_MS);
+        ended.rotate(1_000_000 + LEASE_MS);
         assert!(ended.contains(3, id(0)) && ended.contains(3, id(1)) && !ended.contains(4, id(0)));
-        ended.turn(1_000_000 + 2 * LEASE_MS);
+        ended.rotate(1_000_000 + 2 * LEASE_MS);
         assert!(is_empty(&ended));
         ended.insert(3, id(2), 5_000_000);
-        ended.turn(5_000_000 + 2 * LEASE_MS);
+        ended.rotate(5_000_000 + 2 * LEASE_MS);
         assert!(is_empty(&ended), "nothing survives a pause of two leases");
     }
 
@@ -121,9 +122,9 @@ mod tests {
         let mut ended = CompletedDispatches::default();
         ended.recall(0, id(0));
         ended.insert(0, id(1), 9_000_000);
-        ended.turn(9_000_000 + LEASE_MS);
+        ended.rotate(9_000_000 + LEASE_MS);
         assert!(ended.contains(0, id(0)) && ended.contains(0, id(1)));
-        ended.turn(9_000_000 + 2 * LEASE_MS);
+        ended.rotate(9_000_000 + 2 * LEASE_MS);
         assert!(is_empty(&ended));
     }
 
@@ -131,8 +132,8 @@ mod tests {
     fn a_clock_that_is_set_back_does_not_keep_ids_for_ever() {
         let mut ended = CompletedDispatches::default();
         ended.insert(0, id(0), 9_000_000);
-        ended.turn(1_000_000);
-        ended.turn(1_000_000 + LEASE_MS);
+        ended.rotate(1_000_000);
+        ended.rotate(1_000_000 + LEASE_MS);
         assert!(is_empty(&ended));
     }
 }

@@ -68,7 +68,8 @@ pub struct FetcherConfig {
     /// RFC 9309 section 2.4 allows at most a day unless the server says otherwise.
     #[serde(with = "Time::<1, { 7 * DAY }>")]
     pub robots_lifetime: Duration,
-    /// Lifetime of the knowledge that a site has no robots.txt or is unreachable.
+    /// Lifetime of the finding that a site has no robots.txt, or that its address is private or its host unknown. For an
+    /// unreachable robots.txt it is ten minutes.
     #[serde(with = "Time::<1, DAY>")]
     pub robots_error_lifetime: Duration,
     /// Memory for cached robots.txt files.

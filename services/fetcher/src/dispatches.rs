@@ -59,9 +59,9 @@ impl Dispatches {
     }
 
     /// Abandons a dispatch; its record stays incomplete, and the partition's next owner receives it.
-    pub(crate) fn abandon(&mut self, visit: &ActiveDispatch) {
-        self.active.remove(&visit.name());
-        self.abandoned.push(visit.origin);
+    pub(crate) fn abandon(&mut self, active: &ActiveDispatch) {
+        self.active.remove(&active.name());
+        self.abandoned.push(active.origin);
     }
 
     /// Forgets a partition, and returns the number of slots that its plans held.

@@ -8,10 +8,10 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, VecDeque},
-    sync::Arc,
 };
 
 use orbweaver_messages::Millis;
+use orbweaver_url::SiteName;
 
 use crate::site_gate::SiteGate;
 
@@ -38,7 +38,7 @@ pub(crate) struct QueuedRequest<T> {
 #[derive(Debug)]
 pub(crate) enum GateEvent<T> {
     /// The request is to be sent now; [`SiteGates::answered`] must follow.
-    Send(Arc<str>, QueuedRequest<T>),
+    Send(SiteName, QueuedRequest<T>),
     /// The `not_after_ms` of the request has passed.
     Late(QueuedRequest<T>),
 }
@@ -46,14 +46,14 @@ pub(crate) enum GateEvent<T> {
 #[derive(Debug)]
 pub(crate) struct SiteGates<T> {
     /// Known sites.
-    pub(crate) sites: HashMap<Arc<str>, SiteGate<T>>,
+    pub(crate) sites: HashMap<SiteName, SiteGate<T>>,
     /// Timers: time, running number, site. An entry counts only if its time is its site's `timer_ms`.
-    timers: BinaryHeap<Reverse<(Millis, u64, Arc<str>)>>,
+    timers: BinaryHeap<Reverse<(Millis, u64, SiteName)>>,
     /// Sites ready for a request, which wait for a free slot, in the order in which they became ready.
-    pub(crate) ready: VecDeque<Arc<str>>,
-    armed: u64,
+    pub(crate) ready: VecDeque<SiteName>,
+    timer_sequence: u64,
     /// Number of queued requests.
-    pub(crate) held: usize,
+    pub(crate) queued: usize,
     per_site: usize,
     now: Millis,
 }
@@ -66,8 +66,8 @@ impl<T> SiteGates<T> {
             sites: HashMap::new(),
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
-            armed: 0,
-            held: 0,
+            timer_sequence: 0,
+            queued: 0,
             per_site: (concurrency - concurrency / 8).max(1),
             now: Millis::MIN,
         }
@@ -79,18 +79,18 @@ impl<T> SiteGates<T> {
     }
 
     /// Returns the end of a site's block, if it is blocked.
-    pub(crate) fn blocked_until(&self, site: &str, now: Millis) -> Option<Millis> {
+    pub(crate) fn blocked_until(&self, site: &SiteName, now: Millis) -> Option<Millis> {
         self.sites.get(site).map(|gate| gate.blocked_until_ms).filter(|until| *until > now)
     }
 
     /// Returns the interval of a site's last queued request, if one is known: a site with a crawl-delay or a block may
     /// have none.
-    pub(crate) fn interval_of(&self, site: &str) -> Option<u64> {
+    pub(crate) fn interval_of(&self, site: &SiteName) -> Option<u64> {
         self.sites.get(site).and_then(|gate| gate.interval_ms)
     }
 
     /// Returns the crawl-delay of a site in milliseconds, 0 if it has none, if the site is known.
-    pub(crate) fn crawl_delay_of(&self, site: &str) -> Option<u64> {
+    pub(crate) fn crawl_delay_of(&self, site: &SiteName) -> Option<u64> {
         self.sites.get(site).map(|gate| gate.crawl_delay_ms)
     }
 
@@ -101,28 +101,28 @@ impl<T> SiteGates<T> {
     /// Returns the request and the end of the block if the site is blocked.
     pub(crate) fn push(
         &mut self,
-        site: &str,
-        wish: QueuedRequest<T>,
+        site: &SiteName,
+        request: QueuedRequest<T>,
         asked_ms: Millis,
         now: Millis,
     ) -> Result<(), (QueuedRequest<T>, Millis)> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return Ok(()) };
         if gate.blocked_until_ms > now {
-            return Err((wish, gate.blocked_until_ms));
+            return Err((request, gate.blocked_until_ms));
         }
         gate.started_ms = gate.started_ms.max(asked_ms);
         gate.answered_ms = gate.answered_ms.max(asked_ms);
-        gate.interval_ms = Some(wish.interval_ms);
-        let line = if wish.is_first { &mut gate.ahead } else { &mut gate.queue };
-        line.push_back(wish);
-        self.held += 1;
+        gate.interval_ms = Some(request.interval_ms);
+        let line = if request.is_first { &mut gate.ahead } else { &mut gate.queue };
+        line.push_back(request);
+        self.queued += 1;
         self.arm(&site, now);
         Ok(())
     }
 
     /// Records a crawl-delay; the longest one known for a site applies.
-    pub(crate) fn learn_delay(&mut self, site: &str, delay_ms: u64, asked_ms: Millis, now: Millis) {
+    pub(crate) fn learn_delay(&mut self, site: &SiteName, delay_ms: u64, asked_ms: Millis, now: Millis) {
         let site = self.known(site, asked_ms);
         if let Some(gate) = self.sites.get_mut(&site) {
             gate.crawl_delay_ms = gate.crawl_delay_ms.max(delay_ms);
@@ -133,7 +133,7 @@ impl<T> SiteGates<T> {
     /// Blocks a site; removes and returns its queued requests.
     pub(crate) fn block(
         &mut self,
-        site: &str,
+        site: &SiteName,
         until_ms: Millis,
         asked_ms: Millis,
         now: Millis,
@@ -142,13 +142,13 @@ impl<T> SiteGates<T> {
         let Some(gate) = self.sites.get_mut(&site) else { return vec![] };
         gate.blocked_until_ms = gate.blocked_until_ms.max(until_ms);
         let back: Vec<_> = gate.ahead.drain(..).chain(gate.queue.drain(..)).collect();
-        self.held -= back.len();
+        self.queued -= back.len();
         self.arm(&site, now);
         back
     }
 
     /// Records the end of a request; the first byte of its response arrived (or it failed) at `answered_ms`.
-    pub(crate) fn answered(&mut self, site: &Arc<str>, answered_ms: Millis, now: Millis) {
+    pub(crate) fn answered(&mut self, site: &SiteName, answered_ms: Millis, now: Millis) {
         if let Some(gate) = self.sites.get_mut(site) {
             gate.in_flight = gate.in_flight.saturating_sub(1);
             // A response may arrive during a loop iteration, so its time may be after the iteration's.
@@ -164,7 +164,7 @@ impl<T> SiteGates<T> {
         for gate in self.sites.values_mut() {
             gate.take_where(&matches, &mut taken);
         }
-        self.held -= taken.len();
+        self.queued -= taken.len();
         taken
     }
 
@@ -184,27 +184,27 @@ impl<T> SiteGates<T> {
     }
 
     /// Adds to `turns` the requests to send now, at most `free`, and those that are too late.
-    pub(crate) fn poll(&mut self, now: Millis, free: usize, turns: &mut Vec<GateEvent<T>>) {
+    pub(crate) fn poll(&mut self, now: Millis, free: usize, events: &mut Vec<GateEvent<T>>) {
         if self.now.saturating_sub(now) > STEPPED_BACK_MS {
             self.reset_clocks(now);
         }
         self.now = now;
         while self.timers.peek().is_some_and(|Reverse((at, _, _))| *at <= now) {
             let Some(Reverse((at, _, site))) = self.timers.pop() else { break };
-            self.wake(&site, at, now, turns);
+            self.wake(&site, at, now, events);
         }
         let mut free = free;
         while free > 0 {
             let Some(site) = self.ready.pop_front() else { break };
-            free -= usize::from(self.serve(&site, now, turns));
+            free -= usize::from(self.serve(&site, now, events));
         }
     }
 
     /// Handles an expired timer of a site.
-    fn wake(&mut self, site: &Arc<str>, at: Millis, now: Millis, turns: &mut Vec<GateEvent<T>>) {
+    fn wake(&mut self, site: &SiteName, at: Millis, now: Millis, events: &mut Vec<GateEvent<T>>) {
         let Some(gate) = self.sites.get_mut(site).filter(|gate| gate.timer_ms == at) else { return };
         gate.timer_ms = Millis::MAX;
-        self.held -= gate.expire(now, turns);
+        self.queued -= gate.expire(now, events);
         if gate.is_idle(now) {
             self.sites.remove(site);
             return;
@@ -217,18 +217,18 @@ impl<T> SiteGates<T> {
     }
 
     /// Takes the next request of a ready site. Returns `true` if one is sent.
-    fn serve(&mut self, site: &Arc<str>, now: Millis, turns: &mut Vec<GateEvent<T>>) -> bool {
+    fn serve(&mut self, site: &SiteName, now: Millis, events: &mut Vec<GateEvent<T>>) -> bool {
         let Some(gate) = self.sites.get_mut(site) else { return false };
         gate.is_ready = false;
         // Expired timers were handled before, so nothing here is too late.
         let may = gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now);
-        let wish = if may { gate.ahead.pop_front().or_else(|| gate.queue.pop_front()) } else { None };
-        let sent = wish.is_some();
-        if let Some(wish) = wish {
-            self.held -= 1;
+        let request = if may { gate.ahead.pop_front().or_else(|| gate.queue.pop_front()) } else { None };
+        let sent = request.is_some();
+        if let Some(request) = request {
+            self.queued -= 1;
             gate.in_flight += 1;
             gate.started_ms = now;
-            turns.push(GateEvent::Send(site.clone(), wish));
+            events.push(GateEvent::Send(site.clone(), request));
             if gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now) {
                 gate.is_ready = true;
                 self.ready.push_back(site.clone());
@@ -238,23 +238,23 @@ impl<T> SiteGates<T> {
         sent
     }
 
-    fn known(&mut self, site: &str, asked_ms: Millis) -> Arc<str> {
+    fn known(&mut self, site: &SiteName, asked_ms: Millis) -> SiteName {
         if let Some((site, _)) = self.sites.get_key_value(site) {
             return site.clone();
         }
-        let site: Arc<str> = site.into();
+        let site = site.clone();
         self.sites.insert(site.clone(), SiteGate::asked_at(asked_ms));
         site
     }
 
     /// Sets the timer of a site to the time at which it must be checked next.
-    fn arm(&mut self, site: &Arc<str>, now: Millis) {
+    fn arm(&mut self, site: &SiteName, now: Millis) {
         let Some(gate) = self.sites.get_mut(site) else { return };
         let at = gate.wake_ms(now, self.per_site);
         if at < gate.timer_ms {
             gate.timer_ms = at;
-            self.armed += 1;
-            self.timers.push(Reverse((at, self.armed, site.clone())));
+            self.timer_sequence += 1;
+            self.timers.push(Reverse((at, self.timer_sequence, site.clone())));
         }
     }
 }

@@ -7,7 +7,7 @@ use orbweaver_messages::{
     encode, topic,
 };
 use orbweaver_store::{PageRow, RedirectRow, event_time};
-use orbweaver_url::{Url, WideDomains, partition_of, slot_of};
+use orbweaver_url::{SiteName, Url, WideDomains, partition_of, slot_of};
 
 use crate::{
     active_dispatch::ActiveDispatch,
@@ -16,12 +16,17 @@ use crate::{
 };
 
 /// Creates an outcome without the data of a request.
-pub(crate) fn outcome(visit: &ActiveDispatch, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Outcome {
-    let dispatch = visit.dispatch();
+pub(crate) fn outcome(
+    active: &ActiveDispatch,
+    kind: OutcomeKind,
+    reason: Option<&str>,
+    ended_at_ms: Millis,
+) -> Outcome {
+    let dispatch = active.dispatch();
     let written_at_ms = event_time(ended_at_ms, dispatch.written_at_ms);
     Outcome {
         written_at_ms: (written_at_ms != ended_at_ms).then_some(written_at_ms),
-        crawl_delay_ms: visit.crawl_delay_ms,
+        crawl_delay_ms: active.crawl_delay_ms,
         ..Outcome::of(dispatch, kind, reason, ended_at_ms)
     }
 }
@@ -30,9 +35,9 @@ pub(crate) fn outcome(visit: &ActiveDispatch, kind: OutcomeKind, reason: Option<
 /// response times: they would be applied to the site of the dispatch, whose own last request is reported instead. A
 /// deferral would pause the dispatch's site for the other one; as a retry without a request it delays only the URL,
 /// and costs no attempt either (docs/protocol.md#attempts).
-pub(crate) fn of_own_site(visit: &ActiveDispatch, outcome: &Outcome) -> Outcome {
+pub(crate) fn of_own_site(active: &ActiveDispatch, outcome: &Outcome) -> Outcome {
     let is_deferred = outcome.kind == OutcomeKind::Deferred;
-    let asked_ms = visit.asked_ms.filter(|_| outcome.requested_at_ms.is_some() && !is_deferred);
+    let asked_ms = active.asked_ms.filter(|_| outcome.requested_at_ms.is_some() && !is_deferred);
     Outcome {
         kind: if is_deferred { OutcomeKind::Retry } else { outcome.kind },
         status: outcome.status.filter(|status| !matches!(status, 429 | 503)),
@@ -44,8 +49,13 @@ pub(crate) fn of_own_site(visit: &ActiveDispatch, outcome: &Outcome) -> Outcome 
 }
 
 /// Creates an outcome with the data of a request that brought no page.
-pub(crate) fn attempted(visit: &ActiveDispatch, kind: OutcomeKind, reason: Option<&str>, attempt: &Attempt) -> Outcome {
-    let mut outcome = outcome(visit, kind, reason, attempt.ended_at_ms);
+pub(crate) fn attempted(
+    active: &ActiveDispatch,
+    kind: OutcomeKind,
+    reason: Option<&str>,
+    attempt: &Attempt,
+) -> Outcome {
+    let mut outcome = outcome(active, kind, reason, attempt.ended_at_ms);
     add_times(&mut outcome, attempt);
     if let Ok(answer) = &attempt.result {
         add_answer(&mut outcome, answer, None);
@@ -122,7 +132,7 @@ pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record 
 
 /// Returns the number of bytes that a page's record of at most `limit` bytes has left for its body, its content type
 /// and its headers. All other fields count at their maximum length, so that up to 64 bytes may remain unused.
-pub(crate) fn body_room(visit: &ActiveDispatch, limit: usize) -> usize {
+pub(crate) fn body_room(active: &ActiveDispatch, limit: usize) -> usize {
     let answer = HttpResponse {
         status: u16::MAX,
         content_type: Some(String::new()),
@@ -137,18 +147,23 @@ pub(crate) fn body_room(visit: &ActiveDispatch, limit: usize) -> usize {
         content_hash: "0".repeat(32),
     };
     limit.saturating_sub(
-        page_record(visit, &outcome(visit, OutcomeKind::Fetched, None, Millis::MIN), answer, body).bytes(),
+        page_record(active, &outcome(active, OutcomeKind::Fetched, None, Millis::MIN), answer, body).bytes(),
     )
 }
 
-pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: HttpResponse, body: PackedBody) -> Record {
-    let Dispatch { context, attempt, .. } = visit.dispatch();
-    let url = visit.requested().to_owned();
+pub(crate) fn page_record(
+    active: &ActiveDispatch,
+    outcome: &Outcome,
+    answer: HttpResponse,
+    body: PackedBody,
+) -> Record {
+    let Dispatch { context, attempt, .. } = active.dispatch();
+    let url = active.requested().to_owned();
     let page = Page {
         context: UrlContext {
             key: (context.key() != url).then(|| context.key().to_owned()),
             url,
-            chain: visit.chain(),
+            chain: active.chain(),
             ..context.clone()
         },
         status: answer.status,
@@ -163,7 +178,7 @@ pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: Htt
         attempt: *attempt,
     };
     let key = Bytes::copy_from_slice(context.site.as_bytes());
-    let tp = TopicPartition::new(topic::PAGES, visit.origin.tp.partition);
+    let tp = TopicPartition::new(topic::PAGES, active.origin.tp.partition);
     let mut record = Record::new(tp, Some(key), Some(body.value), outcome.ended_at_ms);
     record.headers.push(("page", encode(&page)));
     record
@@ -173,20 +188,20 @@ pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: Htt
 /// the partition of that site, so that it is deduplicated there and requested at that site's rate
 /// (docs/protocol.md#redirects).
 pub(crate) fn discovered_record(
-    visit: &ActiveDispatch,
+    active: &ActiveDispatch,
     target: &Url,
     wide: &WideDomains,
     partitions: Partition,
     found_at_ms: Millis,
 ) -> Record {
-    let context = &visit.dispatch().context;
-    let site = wide.site_of(target).into_owned();
-    let mut chain = visit.chain();
-    chain.push(visit.requested().to_owned());
+    let context = &active.dispatch().context;
+    let site = SiteName::from(wide.site_of(target));
+    let mut chain = active.chain();
+    chain.push(active.requested().to_owned());
     let found = Discovered {
         crawl: context.crawl.clone(),
         site: site.clone(),
-        via: Some(visit.requested().to_owned()),
+        via: Some(active.requested().to_owned()),
         depth: context.depth,
         sighting: if context.sighting == DiscoveryKind::Seed { DiscoveryKind::Seed } else { DiscoveryKind::Redirect },
         chain,
@@ -196,7 +211,7 @@ pub(crate) fn discovered_record(
         found_at_ms,
     };
     let tp = TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&site), partitions));
-    Record::new(tp, Some(Bytes::from(site)), Some(encode(&found)), found_at_ms)
+    Record::new(tp, Some(Bytes::copy_from_slice(site.as_bytes())), Some(encode(&found)), found_at_ms)
 }
 
 #[cfg(test)]
@@ -222,12 +237,12 @@ mod tests {
         let dispatch = Dispatch {
             id: DispatchId { epoch: u64::MAX, sequence: u64::MAX },
             context: UrlContext {
-                crawl: "c".repeat(200),
+                crawl: "c".repeat(200).parse().unwrap(),
                 fingerprint: Fingerprint([7; 16]),
                 url: longest(1),
                 key: Some(longest(2)),
                 policy: Policy::AGGRESSIVE,
-                site: "a".repeat(253),
+                site: "a".repeat(253).into(),
                 depth: u16::MAX,
                 sighting: DiscoveryKind::Redirect,
                 via: Some(longest(3)),
@@ -245,9 +260,9 @@ mod tests {
         let url = orbweaver_url::parse(&dispatch.context.url).unwrap();
         let tp = TopicPartition::new(topic::READY, 0);
         let ready = ReadyDispatch { not_before_ms: Millis::MIN, interval_ms: u64::MAX, dispatch };
-        let mut visit = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
-        visit.before = (0..crate::classify::MAX_AGAIN).map(longest).collect();
-        visit
+        let mut active = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
+        active.before = (0..crate::classify::MAX_AGAIN).map(longest).collect();
+        active
     }
 
     /// Returns a response with the longest header values, in which no byte is UTF-8.
@@ -259,13 +274,13 @@ mod tests {
 
     #[test]
     fn whatever_a_site_answers_its_records_fit_the_smallest_limit() {
-        let (visit, target) = (largest(), orbweaver_url::parse(&longest(9)).unwrap());
-        let mut outcome = outcome(&visit, OutcomeKind::Redirected, Some("too_many_redirects"), Millis::MIN);
+        let (active, target) = (largest(), orbweaver_url::parse(&longest(9)).unwrap());
+        let mut outcome = outcome(&active, OutcomeKind::Redirected, Some("too_many_redirects"), Millis::MIN);
         add_answer(&mut outcome, &answer(0), None);
         outcome.location = Some(target.to_string());
-        let found = discovered_record(&visit, &target, &WideDomains::default(), 1, 0);
-        let page = page_record(&visit, &outcome, answer(MAX_HEADER_BYTES as usize), pack(vec![], false, false, 0));
-        let (frontier, seeds) = (encode(&visit.ready).len(), 2 * MAX_URL_BYTES);
+        let found = discovered_record(&active, &target, &WideDomains::default(), 1, 0);
+        let page = page_record(&active, &outcome, answer(MAX_HEADER_BYTES as usize), pack(vec![], false, false, 0));
+        let (frontier, seeds) = (encode(&active.ready).len(), 2 * MAX_URL_BYTES);
         for bytes in [outcome_record(&outcome, 0).bytes(), found.bytes(), page.bytes(), frontier + seeds] {
             assert!(bytes < LEAST - (64 << 10), "{bytes} bytes");
         }
@@ -277,14 +292,14 @@ mod tests {
         fn a_page_fits_its_record_and_is_whole_where_it_can_be(
             body in prop::collection::vec(any::<u8>(), 0..3000), spare in 0..3000_usize, longest: bool, compress: bool,
         ) {
-            let visit = largest();
+            let active = largest();
             let answer = if longest { answer(300) } else { HttpResponse::default() };
             let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
-            let fetched = outcome(&visit, OutcomeKind::Fetched, None, 1_700_000_000_000);
-            let whole = page_record(&visit, &fetched, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
+            let fetched = outcome(&active, OutcomeKind::Fetched, None, 1_700_000_000_000);
+            let whole = page_record(&active, &fetched, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
             let limit = whole - body.len() + spare;
-            let room = body_room(&visit, limit).saturating_sub(used);
-            let record = page_record(&visit, &fetched, answer, pack(body.clone(), false, compress, room));
+            let room = body_room(&active, limit).saturating_sub(used);
+            let record = page_record(&active, &fetched, answer, pack(body.clone(), false, compress, room));
             if spare >= 64 {
                 prop_assert!(record.bytes() <= limit, "{} of {limit}", record.bytes());
             }

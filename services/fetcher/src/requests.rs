@@ -8,13 +8,14 @@ use std::{
 use orbweaver_log::Partition;
 use orbweaver_messages::{MAX_FETCH_MS, Millis};
 use orbweaver_stage::ByteBudget;
+use orbweaver_url::SiteName;
 
 use crate::{client::FIRST_BYTES, stage::FetchTarget};
 
 /// A request in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    pub(crate) site: Arc<str>,
+    pub(crate) site: SiteName,
     /// `None` if the partition of the page is gone and the response is of no use.
     pub(crate) target: Option<FetchTarget>,
     since_ms: Millis,
@@ -43,7 +44,7 @@ impl Requests {
     }
 
     /// Adds a request, which takes a slot, and returns its number.
-    pub(crate) fn start(&mut self, site: Arc<str>, target: FetchTarget, now: Millis) -> u64 {
+    pub(crate) fn start(&mut self, site: SiteName, target: FetchTarget, now: Millis) -> u64 {
         self.slots += 1;
         self.last += 1;
         self.in_flight.insert(self.last, InFlight { site, target: Some(target), since_ms: now });

@@ -9,7 +9,7 @@ use orbweaver_politeness::{
     robots::{RobotsPolicy, STALE_MS, UNREACHABLE_MS},
 };
 use orbweaver_store::{RobotsRow, event_time};
-use orbweaver_url::{Fingerprint, Url, partition_of, slot_of};
+use orbweaver_url::{Fingerprint, SiteName, Url, partition_of, slot_of};
 
 use crate::{
     address,
@@ -169,7 +169,7 @@ pub(crate) fn serves_stale(row: &RobotsRow, now: Millis) -> bool {
 /// An unsuccessful request, as reported to the services of its site.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report<'a> {
-    pub(crate) site: &'a str,
+    pub(crate) site: &'a SiteName,
     pub(crate) url: &'a Url,
     pub(crate) attempt: &'a Attempt,
     pub(crate) block: Option<Block>,

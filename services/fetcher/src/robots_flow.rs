@@ -6,7 +6,7 @@ use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, OutcomeKind};
 use orbweaver_politeness::robots::UNREACHABLE_MS;
 use orbweaver_stage::Step;
 use orbweaver_store::RobotsRow;
-use orbweaver_url::Url;
+use orbweaver_url::{SiteName, Url};
 
 use crate::{
     active_dispatch::ActiveDispatch,
@@ -26,8 +26,8 @@ const UNREACHABLE: &str = "robots_unreachable";
 
 impl FetcherStage {
     /// Adds a dispatch to the lookup of a robots.txt, which starts if there is none.
-    pub(crate) fn look_up(&mut self, authority: Arc<str>, visit: Box<ActiveDispatch>, at: &mut At<'_>) {
-        if self.lookups.add(&authority, visit) {
+    pub(crate) fn look_up(&mut self, authority: Arc<str>, active: Box<ActiveDispatch>, at: &mut At<'_>) {
+        if self.lookups.add(&authority, active) {
             // Before each retry too: the next row is later than the one in the store (docs/protocol.md#event-times).
             at.acts.jobs.push(Job::Load { authority });
         }
@@ -54,8 +54,8 @@ impl FetcherStage {
     pub(crate) fn apply(&mut self, authority: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
         let known = self.lookups.read(row);
         self.robots.insert(authority, known.clone(), until_ms, row.body.len());
-        for visit in self.lookups.end(authority) {
-            self.admit_with(visit, &known, at);
+        for active in self.lookups.end(authority) {
+            self.admit_with(active, &known, at);
         }
     }
 
@@ -67,13 +67,13 @@ impl FetcherStage {
 
     /// Admits a dispatch that waited for a robots.txt: everything but the robots.txt is checked again, since time has
     /// passed.
-    fn admit_with(&mut self, visit: Box<ActiveDispatch>, known: &CachedRobots, at: &mut At<'_>) {
-        if !self.ownership.is_open(visit.partition()) {
-            self.leave(&visit);
-        } else if at.now > visit.not_after_ms() {
-            self.late(&visit, at);
+    fn admit_with(&mut self, active: Box<ActiveDispatch>, known: &CachedRobots, at: &mut At<'_>) {
+        if !self.ownership.is_open(active.partition()) {
+            self.leave(&active);
+        } else if at.now > active.not_after_ms() {
+            self.late(&active, at);
         } else {
-            self.obey(visit, known, at);
+            self.obey(active, known, at);
         }
     }
 
@@ -81,21 +81,22 @@ impl FetcherStage {
     /// still use it: then no record of its site keeps the partition here, and another fetcher may send requests.
     pub(crate) fn ask_robots_at(&mut self, authority: &Arc<str>, url: Url, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get(authority) else { return };
-        let waits_until = lookup.waiting.iter().map(|visit| visit.not_after_ms()).max();
+        let waits_until = lookup.waiting.iter().map(|active| active.not_after_ms()).max();
         let Some(not_after_ms) = waits_until.filter(|until| at.now <= *until) else {
-            for visit in self.lookups.end(authority) {
-                self.late(&visit, at);
+            for active in self.lookups.end(authority) {
+                self.late(&active, at);
             }
             return;
         };
-        let site = self.config.wide_domains.site_of(&url).into_owned();
-        let own = lookup.dispatch_of(&site).map(|visit| (visit.ready.interval_ms, visit.partition()));
+        let site = self.config.wide_domains.site_of(&url).into();
+        let own = lookup.dispatch_of(&site).map(|active| (active.ready.interval_ms, active.partition()));
         let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
         let interval_ms = known.unwrap_or(self.config.default_interval_ms);
         let asked_ms = self.ownership.asked_ms(own.map(|(_, partition)| partition));
         let payload = FetchTarget::Robots(authority.clone(), url);
-        let wish = QueuedRequest { payload, not_before_ms: Millis::MIN, not_after_ms, interval_ms, is_first: true };
-        let Err((_, until_ms)) = self.gates.push(&site, wish, asked_ms, at.now) else { return };
+        let queued_request =
+            QueuedRequest { payload, not_before_ms: Millis::MIN, not_after_ms, interval_ms, is_first: true };
+        let Err((_, until_ms)) = self.gates.push(&site, queued_request, asked_ms, at.now) else { return };
         match self.lookups.get_mut(authority).and_then(|lookup| lookup.stale.take()) {
             Some(stale) => self.apply_stale(authority, &stale, at),
             None => self.defer_lookup(authority, "blocked", until_ms, at),
@@ -112,7 +113,7 @@ impl FetcherStage {
         let sought = RobotsRequest { authority, url, attempt, lookup, tries: self.robots.tries(authority) };
         let finding = judge(sought, &self.config);
         let (own_site, stale) = (lookup.site.clone(), lookup.stale.clone());
-        let site = self.config.wide_domains.site_of(url).into_owned();
+        let site = self.config.wide_domains.site_of(url).into();
         let report = Report { site: &site, url, attempt, block: None };
         match (finding, stale) {
             (RobotsResult::Failing { block: None, .. }, Some(stale)) => self.apply_stale(authority, &stale, at),
@@ -153,10 +154,10 @@ impl FetcherStage {
                 // The dispatches of a partition that is being released wait for no further request.
                 let waiting = std::mem::take(&mut lookup.waiting).into_iter();
                 let (open, closed): (VecDeque<_>, VecDeque<_>) =
-                    waiting.partition(|visit| self.ownership.is_open(visit.partition()));
+                    waiting.partition(|active| self.ownership.is_open(active.partition()));
                 lookup.waiting = open;
-                for visit in closed {
-                    self.leave(&visit);
+                for active in closed {
+                    self.leave(&active);
                 }
                 self.ask_robots_at(authority, target, at);
             }
@@ -170,15 +171,15 @@ impl FetcherStage {
             RobotsResult::Private => {
                 self.metrics.robots("private");
                 self.robots.insert(authority, CachedRobots::Private, self.none_until_ms(at.now), 0);
-                for visit in self.lookups.end(authority) {
-                    self.refuse(&visit, "private_address", at);
+                for active in self.lookups.end(authority) {
+                    self.refuse(&active, "private_address", at);
                 }
             }
             RobotsResult::UnknownHost => {
                 self.metrics.robots("unknown_host");
                 self.robots.insert(authority, CachedRobots::UnknownHost, self.none_until_ms(at.now), 0);
-                for visit in self.lookups.end(authority) {
-                    self.end_unknown_host(&visit, at);
+                for active in self.lookups.end(authority) {
+                    self.end_unknown_host(&active, at);
                 }
             }
         }
@@ -190,8 +191,8 @@ impl FetcherStage {
     }
 
     /// Ends a dispatch whose host does not exist, without a request.
-    pub(crate) fn end_unknown_host(&mut self, visit: &ActiveDispatch, at: &mut At<'_>) {
-        self.end_passing(visit, Verdict::Gone(FetchError::UnknownHost.reason().into()), None, at);
+    pub(crate) fn end_unknown_host(&mut self, active: &ActiveDispatch, at: &mut At<'_>) {
+        self.end_passing(active, Verdict::Gone(FetchError::UnknownHost.reason().into()), None, at);
     }
 
     /// Ends one of the waiting dispatches with the report of an unsuccessful request, and applies a block. The report
@@ -199,17 +200,17 @@ impl FetcherStage {
     /// the block is published once the dispatch has ended. It is deferred until `retry_at_ms`, since the failure
     /// concerns the authority and costs no URL an attempt; without `retry_at_ms` it is refused.
     fn report(&mut self, authority: &str, report: Report<'_>, retry_at_ms: Option<Millis>, at: &mut At<'_>) {
-        if let Some(visit) = self.take_reporter(authority, report.site) {
+        if let Some(active) = self.take_reporter(authority, report.site) {
             let kind = if retry_at_ms.is_some() { OutcomeKind::Deferred } else { OutcomeKind::Refused };
-            let mut outcome = outcome(&visit, kind, Some(UNREACHABLE), report.attempt.ended_at_ms);
+            let mut outcome = outcome(&active, kind, Some(UNREACHABLE), report.attempt.ended_at_ms);
             outcome.retry_at_ms = retry_at_ms;
             let mut steps = row_of_end(&outcome, None);
-            if kind == OutcomeKind::Deferred && visit.is_of(report.site) {
+            if kind == OutcomeKind::Deferred && active.is_of(report.site) {
                 report.add_to(&mut outcome);
             } else {
                 steps.push(Step::Produce(vec![report.record(&outcome, self.ownership.partitions)]));
             }
-            self.end(&visit, &outcome, steps, at);
+            self.end(&active, &outcome, steps, at);
         }
         if let Some(block) = report.block {
             self.block(report.site, block.until_ms, at);
@@ -217,23 +218,23 @@ impl FetcherStage {
     }
 
     /// Removes and returns a waiting dispatch: one whose outcome reports requests to the site, if there is one.
-    fn take_reporter(&mut self, authority: &str, site: &str) -> Option<Box<ActiveDispatch>> {
+    fn take_reporter(&mut self, authority: &str, site: &SiteName) -> Option<Box<ActiveDispatch>> {
         let waiting = &mut self.lookups.get_mut(authority)?.waiting;
-        let index = waiting.iter().position(|visit| visit.is_of(site)).unwrap_or(0);
+        let index = waiting.iter().position(|active| active.is_of(site)).unwrap_or(0);
         waiting.remove(index)
     }
 
     /// Defers all dispatches that wait for a robots.txt; their next delivery starts a new lookup.
     pub(crate) fn defer_lookup(&mut self, authority: &str, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
-        for visit in self.lookups.end(authority) {
-            self.defer(&visit, reason, retry_at_ms, at);
+        for active in self.lookups.end(authority) {
+            self.defer(&active, reason, retry_at_ms, at);
         }
     }
 
     /// Ends dispatches that have waited too long for a robots.txt. The lookup continues, for those that are in time.
     pub(crate) fn expire_lookups(&mut self, at: &mut At<'_>) {
-        for visit in self.lookups.expire(&self.requests.authorities(), at.now) {
-            self.late(&visit, at);
+        for active in self.lookups.expire(&self.requests.authorities(), at.now) {
+            self.late(&active, at);
         }
     }
 }

@@ -9,7 +9,7 @@ use orbweaver_log::Partition;
 use orbweaver_messages::Millis;
 use orbweaver_politeness::AgentRules;
 use orbweaver_store::RobotsRow;
-use orbweaver_url::Url;
+use orbweaver_url::{SiteName, Url};
 
 use crate::{active_dispatch::ActiveDispatch, robots_cache::CachedRobots};
 
@@ -18,7 +18,7 @@ use crate::{active_dispatch::ActiveDispatch, robots_cache::CachedRobots};
 pub(crate) struct RobotsLookup {
     pub(crate) waiting: VecDeque<Box<ActiveDispatch>>,
     /// Site of the authority; a dispatch of another site waits here too if a redirect to itself led it to this one.
-    pub(crate) site: Arc<str>,
+    pub(crate) site: SiteName,
     /// URL of the first request.
     pub(crate) url: Url,
     pub(crate) redirects: u8,
@@ -30,8 +30,8 @@ pub(crate) struct RobotsLookup {
 
 impl RobotsLookup {
     /// Returns a waiting dispatch of this site; its interval and its partition are those of the site.
-    pub(crate) fn dispatch_of(&self, site: &str) -> Option<&ActiveDispatch> {
-        self.waiting.iter().map(|visit| &**visit).find(|visit| visit.is_of(site))
+    pub(crate) fn dispatch_of(&self, site: &SiteName) -> Option<&ActiveDispatch> {
+        self.waiting.iter().map(|active| &**active).find(|active| active.is_of(site))
     }
 }
 
@@ -66,16 +66,16 @@ impl RobotsLookups {
     }
 
     /// Adds a dispatch to the lookup of its authority; `true` if that starts with it.
-    pub(crate) fn add(&mut self, authority: &Arc<str>, visit: Box<ActiveDispatch>) -> bool {
+    pub(crate) fn add(&mut self, authority: &Arc<str>, active: Box<ActiveDispatch>) -> bool {
         if let Some(lookup) = self.running.get_mut(authority) {
-            lookup.waiting.push_back(visit);
+            lookup.waiting.push_back(active);
             return false;
         }
-        let mut url = visit.url.clone();
+        let mut url = active.url.clone();
         url.set_path("/robots.txt");
         url.set_query(None);
         url.set_fragment(None);
-        let (site, waiting) = (visit.site.clone(), VecDeque::from([visit]));
+        let (site, waiting) = (active.site.clone(), VecDeque::from([active]));
         let lookup = RobotsLookup { waiting, site, url, redirects: 0, stale: None, stored_ms: 0 };
         self.running.insert(authority.clone(), lookup);
         true
@@ -92,7 +92,8 @@ impl RobotsLookups {
         let mut late = VecDeque::new();
         for (authority, lookup) in &mut self.running {
             let kept = usize::from(asked.contains(authority));
-            while lookup.waiting.len() > kept && lookup.waiting.front().is_some_and(|visit| now > visit.not_after_ms())
+            while lookup.waiting.len() > kept
+                && lookup.waiting.front().is_some_and(|active| now > active.not_after_ms())
             {
                 late.extend(lookup.waiting.pop_front());
             }
@@ -107,7 +108,7 @@ impl RobotsLookups {
         self.running.retain(|authority, lookup| {
             let waiting = std::mem::take(&mut lookup.waiting).into_iter();
             let (mut leaving, mut staying): (VecDeque<_>, VecDeque<_>) =
-                waiting.partition(|visit| visit.partition() == partition);
+                waiting.partition(|active| active.partition() == partition);
             if asked.contains(authority) {
                 staying.extend(leaving.pop_front());
             }

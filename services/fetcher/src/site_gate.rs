@@ -70,8 +70,8 @@ impl<T> SiteGate<T> {
 
     /// Returns the time after which the first of the queued requests is too late.
     fn deadline_ms(&self) -> Option<Millis> {
-        let ahead = self.ahead.iter().map(|wish| wish.not_after_ms);
-        ahead.chain(self.queue.front().map(|wish| wish.not_after_ms)).min()
+        let ahead = self.ahead.iter().map(|request| request.not_after_ms);
+        ahead.chain(self.queue.front().map(|request| request.not_after_ms)).min()
     }
 
     /// Returns the time at which the site must be checked next; `Millis::MAX`: not before its next event.
@@ -95,27 +95,27 @@ impl<T> SiteGate<T> {
     }
 
     /// Removes requests that are too late. Returns their number.
-    pub(crate) fn expire(&mut self, now: Millis, turns: &mut Vec<GateEvent<T>>) -> usize {
-        let before = turns.len();
+    pub(crate) fn expire(&mut self, now: Millis, events: &mut Vec<GateEvent<T>>) -> usize {
+        let before = events.len();
         for _ in 0..self.ahead.len() {
             match self.ahead.pop_front() {
-                Some(wish) if wish.not_after_ms < now => turns.push(GateEvent::Late(wish)),
-                Some(wish) => self.ahead.push_back(wish),
+                Some(request) if request.not_after_ms < now => events.push(GateEvent::Late(request)),
+                Some(request) => self.ahead.push_back(request),
                 None => {}
             }
         }
-        while self.queue.front().is_some_and(|wish| wish.not_after_ms < now) {
-            turns.extend(self.queue.pop_front().map(GateEvent::Late));
+        while self.queue.front().is_some_and(|request| request.not_after_ms < now) {
+            events.extend(self.queue.pop_front().map(GateEvent::Late));
         }
-        turns.len() - before
+        events.len() - before
     }
 
     pub(crate) fn take_where(&mut self, matches: impl Fn(&T) -> bool, taken: &mut Vec<T>) {
         for queue in [&mut self.ahead, &mut self.queue] {
             for _ in 0..queue.len() {
                 match queue.pop_front() {
-                    Some(wish) if matches(&wish.payload) => taken.push(wish.payload),
-                    Some(wish) => queue.push_back(wish),
+                    Some(request) if matches(&request.payload) => taken.push(request.payload),
+                    Some(request) => queue.push_back(request),
                     None => {}
                 }
             }
@@ -128,8 +128,8 @@ impl<T> SiteGate<T> {
         self.answered_ms = now;
         self.blocked_until_ms = self.blocked_until_ms.saturating_sub(back);
         self.timer_ms = Millis::MAX;
-        for wish in self.ahead.iter_mut().chain(&mut self.queue) {
-            wish.not_before_ms = wish.not_before_ms.saturating_sub(back);
+        for request in self.ahead.iter_mut().chain(&mut self.queue) {
+            request.not_before_ms = request.not_before_ms.saturating_sub(back);
         }
     }
 }

@@ -12,7 +12,7 @@ use orbweaver_stage::{
     Actions, ByteBudget, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
 use orbweaver_store::{RobotsRow, Write};
-use orbweaver_url::Url;
+use orbweaver_url::{SiteName, Url};
 
 use crate::{
     active_dispatch::ActiveDispatch,
@@ -53,7 +53,7 @@ pub(crate) enum FetchTarget {
 
 impl FetchTarget {
     pub(crate) fn is_page_of(&self, partition: Partition) -> bool {
-        matches!(self, Self::Page(visit) if visit.partition() == partition)
+        matches!(self, Self::Page(active) if active.partition() == partition)
     }
 }
 
@@ -73,9 +73,9 @@ pub struct FetcherStage {
     pub(crate) lookups: RobotsLookups,
     /// Blocks read back from the log, until they can be applied. Sorted, like every collection that is iterated: the
     /// same events then lead to the same requests, in the same order.
-    recalled_blocks: BTreeMap<String, Millis>,
+    recalled_blocks: BTreeMap<SiteName, Millis>,
     looked_ms: Millis,
-    turns: Vec<GateEvent<FetchTarget>>,
+    events: Vec<GateEvent<FetchTarget>>,
 }
 
 impl FetcherStage {
@@ -95,7 +95,7 @@ impl FetcherStage {
             view,
             recalled_blocks: BTreeMap::new(),
             looked_ms: Millis::MIN,
-            turns: vec![],
+            events: vec![],
         }
     }
 
@@ -106,10 +106,10 @@ impl FetcherStage {
     }
 
     /// Ends a dispatch: when the steps are durable, its origin completes and its slot is freed.
-    pub(crate) fn settle(&mut self, visit: &ActiveDispatch, steps: Vec<Step<Write>>, at: &mut At<'_>) {
-        let plan = InFlightPlan::Outcome { name: visit.name(), has_slot: visit.has_slot };
+    pub(crate) fn settle(&mut self, active: &ActiveDispatch, steps: Vec<Step<Write>>, at: &mut At<'_>) {
+        let plan = InFlightPlan::Outcome { name: active.name(), has_slot: active.has_slot };
         let token = Some(self.dispatches.plan(plan));
-        at.acts.plans.push(Plan { steps, completes: vec![visit.origin], token });
+        at.acts.plans.push(Plan { steps, completes: vec![active.origin], token });
     }
 
     /// Stores a robots.txt, which applies once it is durable.
@@ -120,9 +120,9 @@ impl FetcherStage {
     }
 
     /// Abandons a dispatch; its record stays incomplete, and the partition's next owner receives it.
-    pub(crate) fn leave(&mut self, visit: &ActiveDispatch) {
-        self.requests.free(usize::from(visit.has_slot));
-        self.dispatches.abandon(visit);
+    pub(crate) fn leave(&mut self, active: &ActiveDispatch) {
+        self.requests.free(usize::from(active.has_slot));
+        self.dispatches.abandon(active);
     }
 
     /// Accepts a record.
@@ -144,33 +144,33 @@ impl FetcherStage {
 
     /// Sends all requests that may be sent.
     fn send_ready(&mut self, at: &mut At<'_>) {
-        let mut turns = std::mem::take(&mut self.turns);
+        let mut events = std::mem::take(&mut self.events);
         // A fetcher that may have lost its partitions starts no request while the next owner does
         // (docs/protocol.md#fenced-requests).
         let free = if self.ownership.is_certain(at.now) { self.requests.free_slots() } else { 0 };
-        self.gates.poll(at.now, free, &mut turns);
-        for turn in turns.drain(..) {
+        self.gates.poll(at.now, free, &mut events);
+        for turn in events.drain(..) {
             match turn {
                 GateEvent::Send(site, QueuedRequest { payload, .. }) => self.send(site, payload, at),
-                GateEvent::Late(QueuedRequest { payload: FetchTarget::Page(visit), .. }) => self.late(&visit, at),
+                GateEvent::Late(QueuedRequest { payload: FetchTarget::Page(active), .. }) => self.late(&active, at),
                 // Another dispatch may wait for it by now.
                 GateEvent::Late(QueuedRequest { payload: FetchTarget::Robots(authority, url), .. }) => {
                     self.ask_robots_at(&authority, url, at);
                 }
             }
         }
-        self.turns = turns;
+        self.events = events;
         at.acts.parked.append(&mut self.dispatches.abandoned);
         self.metrics.slots.set(i64::try_from(self.requests.slots).unwrap_or(i64::MAX));
     }
 
-    fn send(&mut self, site: Arc<str>, mut target: FetchTarget, at: &mut At<'_>) {
+    fn send(&mut self, site: SiteName, mut target: FetchTarget, at: &mut At<'_>) {
         let (request, room) = match &mut target {
-            FetchTarget::Page(visit) => {
-                visit.has_slot = true;
+            FetchTarget::Page(active) => {
+                active.has_slot = true;
                 let request =
-                    Request { url: visit.url.clone(), purpose: Purpose::Page, cookie: visit.cookies.header() };
-                (request, body_room(visit, self.config.record_limit))
+                    Request { url: active.url.clone(), purpose: Purpose::Page, cookie: active.cookies.header() };
+                (request, body_room(active, self.config.record_limit))
             }
             FetchTarget::Robots(_, url) => (Request { url: url.clone(), purpose: Purpose::Robots, cookie: None }, 0),
         };
@@ -183,7 +183,7 @@ impl FetcherStage {
         self.metrics.asked(&attempt, body.as_ref().map_or(0, |body| body.bytes));
         self.gates.answered(&site, attempt.answered_at_ms, at.now);
         match target {
-            Some(FetchTarget::Page(visit)) => self.conclude(visit, attempt, body, at),
+            Some(FetchTarget::Page(active)) => self.conclude(active, attempt, body, at),
             None => self.requests.free(1),
             Some(FetchTarget::Robots(authority, url)) => {
                 self.requests.free(1);
@@ -212,10 +212,10 @@ impl FetcherStage {
             return;
         }
         self.looked_ms = at.now;
-        self.dispatches.completed.turn(at.now);
+        self.dispatches.completed.rotate(at.now);
         self.expire_lookups(at);
         self.metrics.in_flight.set(i64::try_from(self.requests.in_flight.len()).unwrap_or(i64::MAX));
-        self.metrics.held.set(i64::try_from(self.gates.held).unwrap_or(i64::MAX));
+        self.metrics.held.set(i64::try_from(self.gates.queued).unwrap_or(i64::MAX));
         self.metrics.sites.set(i64::try_from(self.gates.sites.len()).unwrap_or(i64::MAX));
         self.view.set(self.requests.in_flight.len());
     }
@@ -228,15 +228,15 @@ impl FetcherStage {
         let mut left = self.lookups.leave(partition, &asked);
         let lookups = &self.lookups;
         for target in self.gates.take_where(|target| match target {
-            FetchTarget::Page(visit) => visit.partition() == partition,
+            FetchTarget::Page(active) => active.partition() == partition,
             FetchTarget::Robots(authority, _) => lookups.get(authority).is_none(),
         }) {
-            if let FetchTarget::Page(visit) = target {
-                left.push_back(visit);
+            if let FetchTarget::Page(active) = target {
+                left.push_back(active);
             }
         }
-        for visit in left {
-            self.leave(&visit);
+        for active in left {
+            self.leave(&active);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use orbweaver_messages::OutcomeKind;
 use orbweaver_scope::RuleRejection;
+use orbweaver_url::CrawlName;
 use prometheus::{
     IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, register_int_counter_vec_with_registry as counters,
     register_int_counter_with_registry as counter, register_int_gauge_vec_with_registry as gauges,
@@ -110,20 +111,20 @@ impl FrontierMetrics {
     }
 
     /// Sets the number of capped URLs, and the pages of the crawls that have a cap.
-    pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, CapStatus)>) {
+    pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a CrawlName, CapStatus)>) {
         self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
         show(&self.pages, pages.map(|(crawl, status)| (crawl, status.pages)));
     }
 
     /// Sets the version of the definition that applies to each crawl.
-    pub(crate) fn show_versions<'a>(&self, versions: impl Iterator<Item = (&'a str, u64)>) {
+    pub(crate) fn show_versions<'a>(&self, versions: impl Iterator<Item = (&'a CrawlName, u64)>) {
         show(&self.versions, versions);
     }
 }
 
-fn show<'a>(gauges: &IntGaugeVec, values: impl Iterator<Item = (&'a str, u64)>) {
+fn show<'a>(gauges: &IntGaugeVec, values: impl Iterator<Item = (&'a CrawlName, u64)>) {
     gauges.reset();
     for (crawl, value) in values.take(NAMED_CRAWLS) {
-        gauges.with_label_values(&[crawl]).set(i64::try_from(value).unwrap_or(i64::MAX));
+        gauges.with_label_values(&[&**crawl]).set(i64::try_from(value).unwrap_or(i64::MAX));
     }
 }

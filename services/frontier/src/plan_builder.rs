@@ -48,7 +48,7 @@ impl PlanBuilder {
             Decision::Complete(origin) => actions.completes.push(origin),
             Decision::Park(origin) => actions.parked.push(origin),
             Decision::Dispatch(dispatch) => {
-                let record = self.record(SCHEDULED, dispatch.context.site.clone(), encode(&*dispatch));
+                let record = self.record(SCHEDULED, &dispatch.context.site, encode(&*dispatch));
                 self.emitted.push(record);
             }
             Decision::Rewrite { waiting, completes } => {
@@ -69,7 +69,7 @@ impl PlanBuilder {
     }
 
     fn end_unasked(&mut self, outcome: &Outcome, ends: Offset, completes: Vec<Origin>) {
-        let record = self.record(OUTCOMES, outcome.context.site.clone(), encode(outcome));
+        let record = self.record(OUTCOMES, &outcome.context.site, encode(outcome));
         let tombstone = self.tombstone(outcome.context.fingerprint, outcome.context.depth, ends);
         self.outcomes.push(record);
         self.tombstones.push(tombstone);
@@ -86,7 +86,7 @@ impl PlanBuilder {
             offset: origin.offset,
             rejected_at_ms: self.now,
         };
-        let mut record = self.record(FRONTIER, waiting.context.fingerprint.to_string(), encode(waiting));
+        let mut record = self.record(FRONTIER, &waiting.context.fingerprint.to_string(), encode(waiting));
         record.tp.topic = DEAD_LETTERS;
         record.headers.insert(0, (DEAD_LETTER_HEADER, encode(&letter)));
         record
@@ -106,9 +106,9 @@ impl PlanBuilder {
         }
     }
 
-    fn record(&self, topic: Topic, key: String, value: Bytes) -> Record {
+    fn record(&self, topic: Topic, key: &str, value: Bytes) -> Record {
         let tp = TopicPartition::new(topic, self.partition);
-        Record::new(tp, Some(Bytes::from(key)), Some(value), self.now)
+        Record::new(tp, Some(Bytes::copy_from_slice(key.as_bytes())), Some(value), self.now)
     }
 
     /// Returns a record for the frontier's own log, with the owner epoch.
@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_url_is_given_up_by_its_dead_letter_then_its_outcome_then_its_tombstone() {
-        let context = UrlContext::of_seed("docs", "https://example.org/".to_owned(), "example.org".to_owned());
+        let context =
+            UrlContext::of_seed("docs".parse().unwrap(), "https://example.org/".to_owned(), "example.org".into());
         let waiting = FrontierUrl::admitted(context, 5);
         let dispatch = Dispatch::of(&waiting, DispatchId { epoch: 0, sequence: 0 }, false, 5);
         let outcome = Outcome::of(&dispatch, OutcomeKind::Gone, Some("stuck"), 5);

@@ -5,20 +5,21 @@ use std::collections::HashMap;
 use orbweaver_log::ConsumerRecord;
 use orbweaver_messages::{DiscoveryKind, FrontierUrl};
 use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, RuleRejection, Version};
+use orbweaver_url::CrawlName;
 
 /// Definitions of all crawls, up to the offset of `crawl.control` that was read.
 #[derive(Debug, Default)]
 pub struct CrawlScopes {
     definitions: Definitions,
     /// Latest version, by crawl, under which a queued URL was admitted.
-    used: HashMap<String, Version>,
+    used: HashMap<CrawlName, Version>,
 }
 
 /// Effect of a record of `crawl.control`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ControlChange<'r> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlChange {
     /// A new definition of this crawl applies, or none applies any longer.
-    Definition(&'r str),
+    Definition(CrawlName),
     /// No effect: the definition is unusable.
     Refused,
     /// No effect.
@@ -27,7 +28,7 @@ pub enum ControlChange<'r> {
 
 impl CrawlScopes {
     /// Applies a record of `crawl.control`. An unusable definition changes nothing and is logged.
-    pub fn apply<'r>(&mut self, record: &'r ConsumerRecord) -> ControlChange<'r> {
+    pub fn apply(&mut self, record: &ConsumerRecord) -> ControlChange {
         let (partition, offset) = (record.tp.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
         match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
@@ -73,12 +74,12 @@ impl CrawlScopes {
 
     /// Returns the page cap of a crawl, if it has one.
     #[must_use]
-    pub fn max_pages(&self, crawl: &str) -> Option<u64> {
+    pub fn max_pages(&self, crawl: &CrawlName) -> Option<u64> {
         self.definitions.applied(crawl)?.definition.max_pages
     }
 
     /// Returns all crawls that have a definition, by name, with its version.
-    pub fn versions(&self) -> impl Iterator<Item = (&str, Version)> {
+    pub fn versions(&self) -> impl Iterator<Item = (&CrawlName, Version)> {
         self.definitions.all().map(|(crawl, applied)| (crawl, applied.version))
     }
 }

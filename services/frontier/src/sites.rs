@@ -25,22 +25,22 @@ const SMOOTHING: f32 = 0.2;
 struct SiteQueue {
     head: Option<Box<ReadAhead>>,
     /// No URL that may be dispatched has a rank below this one: reading starts here, past URLs that have ended.
-    low: Rank,
+    read_from: Rank,
     /// Number of URLs that may be dispatched, in the head or not.
     queued: u32,
     /// Number of demoted URLs among them.
-    queued_back: u32,
+    queued_demoted: u32,
     /// Number of queued URLs in any state.
     waiting: u32,
     in_flight: InFlight,
     /// Number of dispatches of demoted URLs that have ended since the site had any other URL.
-    alone: u32,
+    ended_alone: u32,
     crawl_delay_ms: u32,
     /// Smoothed time from dispatch to outcome, in milliseconds.
     round_trip_ms: f32,
-    in_turn: bool,
+    is_ready: bool,
     /// Paused at the page cap of its crawl.
-    held: bool,
+    capped: bool,
     /// Time before which nothing is dispatched, because of a block or a deferral.
     resume_at_ms: Millis,
 }
@@ -61,9 +61,9 @@ pub(crate) struct SiteQueues {
     heads: Heads,
     waiting: usize,
     /// Number of queued URLs in queues that are paused at a page cap.
-    held: usize,
+    capped: usize,
     /// Sites that are ready, in the order of their next dispatch.
-    turn: VecDeque<QueueKey>,
+    ready: VecDeque<QueueKey>,
     paused: BinaryHeap<Reverse<(Millis, QueueKey)>>,
 }
 
@@ -86,7 +86,7 @@ impl SiteQueues {
         self.waiting += 1;
         let site = self.sites.entry(id).or_default();
         site.waiting += 1;
-        self.held += usize::from(site.held);
+        self.capped += usize::from(site.capped);
     }
 
     /// Removes a queued URL from this site.
@@ -94,7 +94,7 @@ impl SiteQueues {
         let Some(site) = self.sites.get_mut(&id) else { return };
         self.waiting = self.waiting.saturating_sub(1);
         site.waiting = site.waiting.saturating_sub(1);
-        self.held = self.held.saturating_sub(usize::from(site.held));
+        self.capped = self.capped.saturating_sub(usize::from(site.capped));
         self.sweep(id, now);
     }
 
@@ -103,35 +103,35 @@ impl SiteQueues {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
         site.queued += 1;
-        site.queued_back += u32::from(is_demoted(rank));
-        site.alone = if is_demoted(rank) { site.alone } else { 0 };
-        site.low = site.low.min(rank);
+        site.queued_demoted += u32::from(is_demoted(rank));
+        site.ended_alone = if is_demoted(rank) { site.ended_alone } else { 0 };
+        site.read_from = site.read_from.min(rank);
         let ahead = site.ahead(interval);
         self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
-        self.call(id, now);
+        self.make_ready(id, now);
     }
 
     /// Makes a URL available for dispatch that the index already held at the start: nothing is read ahead yet.
     pub(crate) fn count_queued(&mut self, entry: &IndexEntry, now: Millis) {
         if let Some(site) = self.sites.get_mut(&entry.site) {
             site.queued += 1;
-            site.queued_back += u32::from(entry.back);
+            site.queued_demoted += u32::from(entry.demoted);
         }
-        self.call(entry.site, now);
+        self.make_ready(entry.site, now);
     }
 
     /// Makes a URL unavailable for dispatch. If its rank was read ahead, it is skipped.
     pub(crate) fn withdraw(&mut self, entry: &IndexEntry) {
         if let Some(site) = self.sites.get_mut(&entry.site) {
             site.queued = site.queued.saturating_sub(1);
-            site.queued_back = site.queued_back.saturating_sub(u32::from(entry.back));
+            site.queued_demoted = site.queued_demoted.saturating_sub(u32::from(entry.demoted));
         }
     }
 
     /// Counts a dispatch that was made earlier (a restored lease).
     pub(crate) fn count_in_flight(&mut self, entry: &IndexEntry) {
         if let Some(site) = self.sites.get_mut(&entry.site) {
-            *site.in_flight.of(entry.back) += 1;
+            *site.in_flight.of(entry.demoted) += 1;
         }
     }
 
@@ -140,8 +140,8 @@ impl SiteQueues {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
-            if entry.back && site.in_flight.front == 0 && site.queued == site.queued_back {
-                site.alone = site.alone.saturating_add(1);
+            if entry.demoted && site.in_flight.normal == 0 && site.queued == site.queued_demoted {
+                site.ended_alone = site.ended_alone.saturating_add(1);
             }
             if let Some(time) = round_trip_ms {
                 #[allow(clippy::cast_precision_loss, reason = "a smoothed time needs no more than seven digits")]
@@ -149,7 +149,7 @@ impl SiteQueues {
                 site.round_trip_ms += SMOOTHING * (time - site.round_trip_ms);
             }
         }
-        self.call(id, now);
+        self.make_ready(id, now);
         self.sweep(id, now);
     }
 
@@ -163,15 +163,15 @@ impl SiteQueues {
         match to {
             Some(rank) => self.enqueue(id, rank, now),
             None => {
-                self.call(id, now);
+                self.make_ready(id, now);
                 self.remove_url(id, now);
             }
         }
     }
 
     /// Returns the number of queued URLs in queues that are paused at a page cap.
-    pub(crate) fn held(&self) -> usize {
-        self.held
+    pub(crate) fn capped(&self) -> usize {
+        self.capped
     }
 
     /// Pauses a queue at a page cap, until `resume_after_cap`. The URL of this entry, which `next` returned, returns to
@@ -179,9 +179,9 @@ impl SiteQueues {
     pub(crate) fn hold(&mut self, entry: &IndexEntry, now: Millis) {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id)
-            && !std::mem::replace(&mut site.held, true)
+            && !std::mem::replace(&mut site.capped, true)
         {
-            self.held += site.waiting as usize;
+            self.capped += site.waiting as usize;
         }
         self.pass_over(entry, Some(entry.rank()), now);
         // The queue may stay paused for long, and the read-ahead of all sites together is bounded.
@@ -193,10 +193,10 @@ impl SiteQueues {
     /// Resumes a queue that was paused at a page cap.
     pub(crate) fn resume_after_cap(&mut self, id: QueueKey, now: Millis) {
         if let Some(site) = self.sites.get_mut(&id)
-            && std::mem::take(&mut site.held)
+            && std::mem::take(&mut site.capped)
         {
-            self.held = self.held.saturating_sub(site.waiting as usize);
-            self.call(id, now);
+            self.capped = self.capped.saturating_sub(site.waiting as usize);
+            self.make_ready(id, now);
         }
     }
 
@@ -223,7 +223,7 @@ impl SiteQueues {
             && at <= now
         {
             self.paused.pop();
-            self.call(id, now);
+            self.make_ready(id, now);
             self.sweep(id, now);
         }
     }
@@ -234,7 +234,7 @@ impl SiteQueues {
     }
 
     pub(crate) fn has_ready(&self) -> bool {
-        !self.turn.is_empty()
+        !self.ready.is_empty()
     }
 
     /// Removes and returns the next URL to dispatch: its site and rank.
@@ -244,20 +244,20 @@ impl SiteQueues {
         source: &mut Source<'_>,
     ) -> Result<Option<(QueueKey, Rank)>, IndexError> {
         let interval = self.default_interval_ms;
-        while let Some(id) = self.turn.pop_front() {
+        while let Some(id) = self.ready.pop_front() {
             let Some(site) = self.sites.get_mut(&id) else { continue };
-            site.in_turn = false;
+            site.is_ready = false;
             if !site.may_dispatch(interval, now) {
                 self.sweep(id, now);
                 continue;
             }
             let ahead = site.ahead(interval);
-            site.low = self.heads.pop(&mut site.head, (id, site.low), ahead, source)?;
-            let rank = site.low;
+            site.read_from = self.heads.pop(&mut site.head, (id, site.read_from), ahead, source)?;
+            let rank = site.read_from;
             site.queued -= 1;
-            site.queued_back = site.queued_back.saturating_sub(u32::from(is_demoted(rank)));
+            site.queued_demoted = site.queued_demoted.saturating_sub(u32::from(is_demoted(rank)));
             *site.in_flight.of(is_demoted(rank)) += 1;
-            self.call(id, now);
+            self.make_ready(id, now);
             return Ok(Some((id, rank)));
         }
         Ok(None)
@@ -268,12 +268,12 @@ impl SiteQueues {
     pub(crate) fn busiest(&self, most: usize) -> Vec<(QueueKey, u32, Rank)> {
         let mut heap = BinaryHeap::with_capacity(most + 1);
         for (id, site) in &self.sites {
-            heap.push(Reverse((site.waiting, *id, site.low)));
+            heap.push(Reverse((site.waiting, *id, site.read_from)));
             if heap.len() > most {
                 heap.pop();
             }
         }
-        heap.into_sorted_vec().into_iter().map(|Reverse((waiting, id, low))| (id, waiting, low)).collect()
+        heap.into_sorted_vec().into_iter().map(|Reverse((waiting, id, read_from))| (id, waiting, read_from)).collect()
     }
 
     /// Removes a site that has no state left.
@@ -286,37 +286,37 @@ impl SiteQueues {
     }
 
     /// Makes a site ready if it may dispatch.
-    fn call(&mut self, id: QueueKey, now: Millis) {
+    fn make_ready(&mut self, id: QueueKey, now: Millis) {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
-        if !site.in_turn && site.may_dispatch(interval, now) {
-            site.in_turn = true;
-            self.turn.push_back(id);
+        if !site.is_ready && site.may_dispatch(interval, now) {
+            site.is_ready = true;
+            self.ready.push_back(id);
         }
     }
 }
 
 impl SiteQueue {
     fn may_dispatch(&self, default_interval_ms: u64, now: Millis) -> bool {
-        if self.held || self.queued == 0 || self.resume_at_ms > now {
+        if self.capped || self.queued == 0 || self.resume_at_ms > now {
             return false;
         }
         let slots = self.slots(default_interval_ms);
-        if self.queued > self.queued_back {
+        if self.queued > self.queued_demoted {
             slots.admit_front(self.in_flight)
         } else {
-            slots.admit_back(self.in_flight, self.alone)
+            slots.admits_demoted(self.in_flight, self.ended_alone)
         }
     }
 
     /// Removes a dispatch from those in flight.
     fn cancel(&mut self, entry: &IndexEntry) {
-        let in_flight = self.in_flight.of(entry.back);
+        let in_flight = self.in_flight.of(entry.demoted);
         *in_flight = in_flight.saturating_sub(1);
     }
 
     fn is_idle(&self, now: Millis) -> bool {
-        self.waiting == 0 && self.in_flight.is_empty() && self.resume_at_ms <= now && !self.in_turn
+        self.waiting == 0 && self.in_flight.is_empty() && self.resume_at_ms <= now && !self.is_ready
     }
 
     fn slots(&self, default_interval_ms: u64) -> Slots {
@@ -338,7 +338,7 @@ mod tests {
     fn demoted_urls_that_are_refused_without_a_request_make_no_room_for_more_of_them() {
         let id = QueueKey(1);
         let entry =
-            |offset| IndexEntry { offset, site: id, depth: 0, failures: 0, blocks: 0, back: true, not_before_ms: 0 };
+            |offset| IndexEntry { offset, site: id, depth: 0, failures: 0, blocks: 0, demoted: true, not_before_ms: 0 };
         let (mut sites, mut index, mut idle) = (SiteQueues::new(100), MemoryIndex::default(), Offsets::default());
         for offset in 0..30 {
             idle.insert(offset);

@@ -8,29 +8,29 @@
 
 /// Slots of a site whose rate is unlimited.
 const UNLIMITED: u32 = 4096;
-/// Divisor of the slots that yields the maximum share of demoted URLs, as counted against the URLs before them.
-const BACK_PART: u32 = 4;
+/// Demoted URLs get at most one slot in this many, but at least one, while other URLs are queued or in flight.
+const DEMOTED_PART: u32 = 4;
 /// Number of demoted URLs that may initially be in flight when there are no others; one on a site that gets one request
 /// at a time.
-const BACK_AT_FIRST: u32 = 2;
+const DEMOTED_AT_FIRST: u32 = 2;
 /// Minimum interval at which a site gets one request at a time (docs/protocol.md#answer-delay), in milliseconds.
 const ONE_REQUEST_FROM_MS: u64 = 100;
 /// Minimum interval at which a site never has more than one demoted URL in flight, in milliseconds.
-const ONE_BACK_FROM_MS: u64 = 500;
+const ONE_DEMOTED_FROM_MS: u64 = 500;
 
 /// Dispatches of a site in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
     /// Dispatches of demoted URLs.
-    pub(crate) back: u32,
+    pub(crate) demoted: u32,
     /// Dispatches of all other URLs.
-    pub(crate) front: u32,
+    pub(crate) normal: u32,
 }
 
 impl InFlight {
     /// Returns the counter of demoted URLs, or of all others.
-    pub(crate) fn of(&mut self, back: bool) -> &mut u32 {
-        if back { &mut self.back } else { &mut self.front }
+    pub(crate) fn of(&mut self, demoted: bool) -> &mut u32 {
+        if demoted { &mut self.demoted } else { &mut self.normal }
     }
 
     /// Returns `true` if nothing is in flight.
@@ -47,7 +47,7 @@ pub(crate) struct Slots {
     /// The site gets one request at a time.
     one_request: bool,
     /// Maximum number of demoted URLs in flight when there are no others.
-    back_alone: u32,
+    demoted_alone: u32,
 }
 
 impl Slots {
@@ -55,7 +55,7 @@ impl Slots {
     /// request available, and few more (docs/protocol.md#outstanding-dispatches). An interval of 0 is unlimited.
     pub(crate) fn of(interval_ms: u64, round_trip_ms: f32) -> Self {
         if interval_ms == 0 {
-            return Self { all: UNLIMITED, one_request: false, back_alone: UNLIMITED };
+            return Self { all: UNLIMITED, one_request: false, demoted_alone: UNLIMITED };
         }
         #[allow(
             clippy::cast_precision_loss,
@@ -65,34 +65,34 @@ impl Slots {
         )]
         let wanted = ((1000.0 + f64::from(round_trip_ms)) / interval_ms as f64).ceil() as u32;
         let all = wanted.clamp(1, UNLIMITED);
-        let back_alone = if interval_ms >= ONE_BACK_FROM_MS { 1 } else { all };
-        Self { all, one_request: interval_ms >= ONE_REQUEST_FROM_MS, back_alone }
+        let demoted_alone = if interval_ms >= ONE_DEMOTED_FROM_MS { 1 } else { all };
+        Self { all, one_request: interval_ms >= ONE_REQUEST_FROM_MS, demoted_alone }
     }
 
     /// Returns the slots that demoted URLs may hold while others come before them.
-    pub(crate) fn back(self) -> u32 {
-        if self.one_request { 1 } else { (self.all / BACK_PART).max(1) }
+    pub(crate) fn demoted(self) -> u32 {
+        if self.one_request { 1 } else { (self.all / DEMOTED_PART).max(1) }
     }
 
     /// Returns `true` if a URL that is not demoted may be dispatched. Demoted URLs in flight beyond their share do not
     /// count, so that it need not wait for the next free slot.
     pub(crate) fn admit_front(self, in_flight: InFlight) -> bool {
-        in_flight.front + in_flight.back.min(self.back()) < self.all
+        in_flight.normal + in_flight.demoted.min(self.demoted()) < self.all
     }
 
     /// Returns `true` if a demoted URL may be dispatched while nothing else is queued. `alone` is the number of
     /// dispatches of demoted URLs that have ended since there was any other URL. On a site that gets one request at a
     /// time, others may have to wait for each demoted URL in flight, so that they start with one.
-    pub(crate) fn admit_back(self, in_flight: InFlight, alone: u32) -> bool {
-        let most = match in_flight.front {
-            0 => self.back_at_first().saturating_add(alone).min(self.back_alone),
-            front => (front / (BACK_PART - 1)).clamp(1, self.back()),
+    pub(crate) fn admits_demoted(self, in_flight: InFlight, alone: u32) -> bool {
+        let most = match in_flight.normal {
+            0 => self.back_at_first().saturating_add(alone).min(self.demoted_alone),
+            normal => (normal / (DEMOTED_PART - 1)).clamp(1, self.demoted()),
         };
-        in_flight.back < most && in_flight.front + in_flight.back < self.all
+        in_flight.demoted < most && in_flight.normal + in_flight.demoted < self.all
     }
 
     fn back_at_first(self) -> u32 {
-        if self.one_request { 1 } else { BACK_AT_FIRST }
+        if self.one_request { 1 } else { DEMOTED_AT_FIRST }
     }
 }
 
@@ -105,14 +105,14 @@ mod tests {
     /// Event at a site.
     #[derive(Debug, Clone, Copy)]
     enum Event {
-        Queue { back: bool, count: u32 },
-        Land { back: bool, count: u32 },
+        Queue { demoted: bool, count: u32 },
+        Land { demoted: bool, count: u32 },
     }
 
     fn event() -> impl Strategy<Value = Event> {
-        (any::<bool>(), any::<bool>(), 1..6000u32).prop_map(|(queues, back, count)| match queues {
-            true => Event::Queue { back, count },
-            false => Event::Land { back, count },
+        (any::<bool>(), any::<bool>(), 1..6000u32).prop_map(|(queues, demoted, count)| match queues {
+            true => Event::Queue { demoted, count },
+            false => Event::Land { demoted, count },
         })
     }
 
@@ -133,39 +133,43 @@ mod tests {
         /// Dispatches all URLs that may be dispatched, in the order of the queue.
         fn dispatch(&mut self) {
             loop {
-                let back = self.queued.front == 0;
-                let admitted = match back {
+                let demoted = self.queued.normal == 0;
+                let admitted = match demoted {
                     false => self.slots.admit_front(self.in_flight),
-                    true => self.queued.back > 0 && self.slots.admit_back(self.in_flight, self.alone),
+                    true => self.queued.demoted > 0 && self.slots.admits_demoted(self.in_flight, self.alone),
                 };
                 if !admitted {
                     return;
                 }
-                *self.queued.of(back) -= 1;
-                *self.in_flight.of(back) += 1;
+                *self.queued.of(demoted) -= 1;
+                *self.in_flight.of(demoted) += 1;
             }
         }
 
-        fn land(&mut self, back: bool, count: u32) {
-            let in_flight = self.in_flight.of(back);
+        fn land(&mut self, demoted: bool, count: u32) {
+            let in_flight = self.in_flight.of(demoted);
             let landed = count.min(*in_flight);
             *in_flight -= landed;
-            if back && self.in_flight.front == 0 && self.queued.front == 0 {
+            if demoted && self.in_flight.normal == 0 && self.queued.normal == 0 {
                 self.alone += landed;
             }
         }
 
         fn check(&self) {
             let Self { slots, queued, in_flight, alone } = *self;
-            let Slots { all, one_request, back_alone } = slots;
-            assert!(in_flight.front <= all && in_flight.back <= all);
-            if queued.front > 0 {
-                assert!(all - in_flight.front <= (all / 4).max(1), "the back keeps {} of {all}", all - in_flight.front);
+            let Slots { all, one_request, demoted_alone } = slots;
+            assert!(in_flight.normal <= all && in_flight.demoted <= all);
+            if queued.normal > 0 {
+                assert!(
+                    all - in_flight.normal <= (all / 4).max(1),
+                    "the demoted keeps {} of {all}",
+                    all - in_flight.normal
+                );
             }
-            assert!(!one_request || queued.front == 0 || in_flight.front + 1 >= all);
-            if queued.front == 0 && in_flight.front == 0 && queued.back > 0 {
-                let wanted = (slots.back_at_first() + alone).min(back_alone);
-                assert!(in_flight.back >= wanted, "there is nothing but the back");
+            assert!(!one_request || queued.normal == 0 || in_flight.normal + 1 >= all);
+            if queued.normal == 0 && in_flight.normal == 0 && queued.demoted > 0 {
+                let wanted = (slots.back_at_first() + alone).min(demoted_alone);
+                assert!(in_flight.demoted >= wanted, "there is nothing but the demoted");
             }
         }
     }
@@ -178,27 +182,27 @@ mod tests {
         ) {
             let mut site = Model { slots, queued: InFlight::default(), in_flight: InFlight::default(), alone: 0 };
             for event in events {
-                let (fronts, backs) = (site.queued.front, site.in_flight.back);
+                let (fronts, backs) = (site.queued.normal, site.in_flight.demoted);
                 match event {
-                    Event::Queue { back, count } => {
-                        *site.queued.of(back) += count;
-                        site.alone = if back { site.alone } else { 0 };
+                    Event::Queue { demoted, count } => {
+                        *site.queued.of(demoted) += count;
+                        site.alone = if demoted { site.alone } else { 0 };
                     }
-                    Event::Land { back, count } => site.land(back, count),
+                    Event::Land { demoted, count } => site.land(demoted, count),
                 }
                 site.dispatch();
                 site.check();
-                let is_before = matches!(event, Event::Land { .. }) && fronts > 0 && site.queued.front > 0;
-                prop_assert!(!is_before || site.in_flight.back <= backs, "a demoted URL preceded a queued one");
-                let waits_for_one = !slots.one_request || site.in_flight.front == 0;
-                prop_assert!(waits_for_one || site.in_flight.back <= backs.max(1), "more than one request to wait for");
+                let is_before = matches!(event, Event::Land { .. }) && fronts > 0 && site.queued.normal > 0;
+                prop_assert!(!is_before || site.in_flight.demoted <= backs, "a demoted URL preceded a queued one");
+                let waits_for_one = !slots.one_request || site.in_flight.normal == 0;
+                prop_assert!(waits_for_one || site.in_flight.demoted <= backs.max(1), "more than one request to wait for");
             }
-            let InFlight { back, front } = site.in_flight;
-            let mut rounds = site.queued.front + site.queued.back + back + front + 1;
+            let InFlight { demoted, normal } = site.in_flight;
+            let mut rounds = site.queued.normal + site.queued.demoted + demoted + normal + 1;
             while !site.in_flight.is_empty() {
-                let back = site.in_flight.front == 0;
-                site.land(back, 1);
-                site.land(!back, 1);
+                let demoted = site.in_flight.normal == 0;
+                site.land(demoted, 1);
+                site.land(!demoted, 1);
                 site.dispatch();
                 site.check();
                 rounds = rounds.saturating_sub(1);
@@ -215,26 +219,26 @@ mod tests {
             let slots = Slots::of(interval, 0.0);
             assert_eq!((slots.all, slots.one_request), (all, interval >= 100));
             let filled = |mut in_flight: InFlight, alone| {
-                while slots.admit_back(in_flight, alone) {
-                    in_flight.back += 1;
+                while slots.admits_demoted(in_flight, alone) {
+                    in_flight.demoted += 1;
                 }
-                in_flight.back
+                in_flight.demoted
             };
             let share = if slots.one_request { 1 } else { all / 4 };
             // Alone, they start with few, and soon have every slot, or stay at one on a slow site.
             assert_eq!(filled(InFlight::default(), 0), slots.back_at_first().min(all), "{all} slots");
             assert_eq!(filled(InFlight::default(), all), if interval >= 500 { 1 } else { all }, "{all} slots");
             // With others in flight they take no more than their share, however long they were alone before.
-            for front in 1..=all {
-                assert!(filled(InFlight { front, back: 0 }, all) <= share, "{front} of {all} slots");
+            for normal in 1..=all {
+                assert!(filled(InFlight { normal, demoted: 0 }, all) <= share, "{normal} of {all} slots");
             }
             // If they have every slot when others are found, those find all slots but that share.
-            let mut in_flight = InFlight { front: 0, back: all };
+            let mut in_flight = InFlight { normal: 0, demoted: all };
             while slots.admit_front(in_flight) {
-                in_flight.front += 1;
+                in_flight.normal += 1;
             }
-            assert_eq!(in_flight.front, all - share, "{all} slots");
-            assert!(!slots.admit_back(in_flight, all), "{all} slots");
+            assert_eq!(in_flight.normal, all - share, "{all} slots");
+            assert!(!slots.admits_demoted(in_flight, all), "{all} slots");
         }
     }
 }

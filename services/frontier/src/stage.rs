@@ -283,7 +283,7 @@ impl FrontierStage {
             },
             _ => {
                 let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { return Ok(()) };
-                let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.context.crawl);
+                let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&outcome.context.crawl);
                 self.pages.outcome(partition, record.offset, page_of);
                 index.restore_outcome(record.offset, &outcome)
             }
@@ -330,9 +330,9 @@ impl Stage for FrontierStage {
         let position = self.index.as_ref().and_then(|index| index.position(partition).ok().flatten());
         let proven = |position| RestoreFrom::FromCheckpoint { position, within: Some(INDEX_WITHIN) };
         let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
-        let back = RestoreFrom::LookBack(Duration::from_millis(LEASE_MS.unsigned_abs()));
+        let demoted = RestoreFrom::LookBack(Duration::from_millis(LEASE_MS.unsigned_abs()));
         // In this order: dispatches are matched with queued URLs, outcomes with both.
-        [(FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
+        [(FRONTIER, waiting), (SCHEDULED, demoted), (OUTCOMES, demoted)]
             .map(|(topic, from)| RestoreSpec { topic, from, follow: false })
             .to_vec()
     }
@@ -364,7 +364,7 @@ impl Stage for FrontierStage {
         }
         match self.scopes.apply(record) {
             ControlChange::Definition(crawl) => {
-                self.pages.limit(crawl, self.scopes.max_pages(crawl));
+                self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
                 self.metrics.show_versions(self.scopes.versions());
             }
             ControlChange::Refused => self.metrics.refused_definitions.inc(),

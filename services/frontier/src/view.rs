@@ -1,5 +1,6 @@
 //! Figures for a progress display.
 
+use orbweaver_url::SiteName;
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
@@ -8,7 +9,7 @@ use std::sync::{
 /// A site and the number of its queued URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteLoad {
-    pub site: String,
+    pub site: SiteName,
     /// Number of its queued URLs.
     pub waiting: u64,
 }

@@ -9,7 +9,7 @@ use orbweaver_log::{ConsumerRecord, Partition};
 use orbweaver_messages::{Discovered, DiscoveryKind, FrontierUrl, Millis, SeenEntry, Trail, Traps, UrlContext};
 use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, admits};
 use orbweaver_stage::{Origin, Plan, Token};
-use orbweaver_url::{Fingerprint, Slot, Url, WideDomains, parse, slot_of};
+use orbweaver_url::{CrawlName, Fingerprint, SiteName, Slot, Url, WideDomains, parse, slot_of};
 
 use crate::{
     draft::{Draft, Tokens},
@@ -27,7 +27,7 @@ pub(crate) struct OpenPartition {
     pub(crate) pending: PendingAdmissions<Origin, Discovered>,
     pub(crate) draft: Option<Draft>,
     /// Scope entries of plans in flight, as (crawl, entry).
-    pub(crate) entries: HashMap<Token, Vec<(String, String)>>,
+    pub(crate) entries: HashMap<Token, Vec<(CrawlName, String)>>,
     /// Records that arrived while the links of this partition waited for a plan; not decoded, so that they take no more
     /// memory than is charged to the budget.
     pub(crate) backlog: VecDeque<(Origin, ConsumerRecord)>,
@@ -231,13 +231,13 @@ struct Link<'a> {
 /// Returns `true` if the host is the site or below it. The site is computed once, where the link was found, and
 /// trusted; this check only prevents a faulty producer from having a site requested at the rate of another. With wide
 /// domains the site must match exactly: a producer without that setting would put all their hosts into one site.
-fn is_of_site(url: &Url, site: &str, wide: &WideDomains) -> bool {
+fn is_of_site(url: &Url, site: &SiteName, wide: &WideDomains) -> bool {
     if !wide.is_empty() {
-        return wide.site_of(url) == site;
+        return *wide.site_of(url) == *site;
     }
     let host = url.host_str().unwrap_or_default();
     let host = host.strip_suffix('.').unwrap_or(host);
-    host.strip_suffix(site).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    host.strip_suffix(&**site).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn waiting(

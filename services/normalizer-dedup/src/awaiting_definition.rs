@@ -5,6 +5,7 @@ use orbweaver_log::{ConsumerRecord, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, crawl_key, encode, topic};
 use orbweaver_seen::SeenError;
 use orbweaver_stage::{Origin, Token};
+use orbweaver_url::CrawlName;
 
 use crate::{
     crawls::CrawlLookup,
@@ -17,7 +18,7 @@ use crate::{
 struct Held {
     origin: Origin,
     record: ConsumerRecord,
-    crawl: String,
+    crawl: CrawlName,
     /// Refresh of `crawl.control` requested after the record arrived.
     refresh: Token,
     /// End of the grace time, in milliseconds since the Unix epoch.
@@ -37,7 +38,7 @@ pub(crate) struct AwaitingDefinition {
 
 impl AwaitingDefinition {
     /// Holds a record until a refresh that starts after this call is complete and `until` has passed.
-    pub(crate) fn hold(&mut self, origin: Origin, record: ConsumerRecord, crawl: String, until: Millis) {
+    pub(crate) fn hold(&mut self, origin: Origin, record: ConsumerRecord, crawl: CrawlName, until: Millis) {
         self.wants_refresh = true;
         self.held.push(Held { origin, record, crawl, refresh: self.next_refresh, until });
     }
@@ -76,10 +77,10 @@ impl AwaitingDefinition {
 impl NormalizerDedup {
     /// Holds a record whose crawl has no usable definition. Only an absent definition has a grace time: an unusable one
     /// has already arrived.
-    pub(crate) fn hold(&mut self, origin: Origin, record: ConsumerRecord, crawl: &str, now: Millis) {
+    pub(crate) fn hold(&mut self, origin: Origin, record: ConsumerRecord, crawl: &CrawlName, now: Millis) {
         let absent = matches!(self.crawls.find(crawl), CrawlLookup::Unknown);
         let grace_ms = if absent { self.config.definition_grace_ms } else { 0 };
-        self.held.hold(origin, record, crawl.to_owned(), now.saturating_add(grace_ms));
+        self.held.hold(origin, record, crawl.clone(), now.saturating_add(grace_ms));
     }
 
     /// Processes the held records whose crawl is now defined, and rejects those that are due.
@@ -124,9 +125,9 @@ impl NormalizerDedup {
     /// Creates the record that defines the default crawl. Several instances may write one concurrently: the last
     /// applies, and all have the same configuration.
     fn default_definition(&self, now: Millis) -> Record {
-        let crawl = &*self.config.default_crawl;
+        let crawl = &self.config.default_crawl;
         let definition = self.config.definition(self.partitions, now);
-        tracing::info!(crawl, scope = ?definition.scope, "the default crawl has no definition: writing one");
+        tracing::info!(%crawl, scope = ?definition.scope, "the default crawl has no definition: writing one");
         let tp = TopicPartition::new(topic::CONTROL, 0);
         Record::new(tp, Some(Bytes::from(crawl_key(crawl))), Some(encode(&definition)), now)
     }

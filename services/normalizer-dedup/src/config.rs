@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps};
 use orbweaver_scope::Rules;
-use orbweaver_settings::{Conflict, Count, MINUTE, Name, Section, Time};
-use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
+use orbweaver_settings::{Conflict, Count, MINUTE, Section, Time};
+use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION, WideDomains};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,7 @@ pub struct Config {
     /// instance needs no volume; loses at most one new URL in a million, and the smaller depth of a known one.
     pub index: IndexKind,
     /// Crawl of seeds that name none.
-    #[serde(with = "Name")]
-    pub default_crawl: String,
+    pub default_crawl: CrawlName,
     /// Scope of the default crawl, relative to its seeds. The `default_…` settings apply if the crawl does not exist when
     /// its first seed arrives.
     pub default_scope: Scope,
@@ -79,9 +78,6 @@ impl Section for Config {
 
     fn conflicts(&self) -> Vec<Conflict> {
         let mut conflicts = vec![];
-        if self.default_crawl.is_empty() {
-            conflicts.push(Conflict::allowed("default_crawl", "a name that is not empty"));
-        }
         for (key, patterns) in [("default_include", &self.default_include), ("default_exclude", &self.default_exclude)]
         {
             if patterns.iter().any(|pattern| regex::Regex::new(pattern).is_err()) {
@@ -103,7 +99,7 @@ impl Default for Config {
             wide_domains: WideDomains::default(),
             recent_entries: 262_144,
             index: IndexKind::default(),
-            default_crawl: "default".to_owned(),
+            default_crawl: CrawlName::default(),
             default_scope: Scope::Host,
             default_include: vec![],
             default_exclude: vec![],
@@ -156,8 +152,6 @@ mod tests {
     #[test]
     fn a_conflict_is_named() {
         assert_eq!(Config::new("seen").check(), Ok(()));
-        let config = Config { default_crawl: String::new(), ..Config::new("seen") };
-        assert_eq!(config.check().unwrap_err().key, "default_crawl");
         let with = |include: &str| Config { default_include: vec![include.to_owned()], ..Config::new("seen") };
         assert_eq!(with("^https://").check(), Ok(()));
         assert_eq!(with("(").check().unwrap_err().key, "default_include");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use orbweaver_log::ConsumerRecord;
 use orbweaver_messages::{Pins, ScopeEntry, decode};
 use orbweaver_scope::{Change, ControlRecord, Definitions, check_pins};
-use orbweaver_url::{Policy, WideDomains};
+use orbweaver_url::{CrawlName, Policy, WideDomains};
 
 use crate::scope::{Entries, Rules};
 
@@ -41,7 +41,7 @@ pub(crate) enum ControlChange {
 #[derive(Debug, Default)]
 pub(crate) struct Crawls {
     pub(crate) definitions: Definitions,
-    crawls: HashMap<String, Crawl>,
+    crawls: HashMap<CrawlName, Crawl>,
     /// Number of partitions, known as soon as one is open. A partition opens after a refresh, which has read all
     /// definitions.
     partitions: Option<u32>,
@@ -55,7 +55,7 @@ impl Crawls {
         Self { wide, ..Self::default() }
     }
 
-    pub(crate) fn find(&mut self, name: &str) -> CrawlLookup<'_> {
+    pub(crate) fn find(&mut self, name: &CrawlName) -> CrawlLookup<'_> {
         match (self.definitions.applied(name), self.crawls.get_mut(name)) {
             (Some(applied), Some(Crawl { policy, entries })) => {
                 CrawlLookup::Defined(Rules { applied, policy: *policy, wide: &self.wide }, entries)
@@ -68,7 +68,7 @@ impl Crawls {
     }
 
     /// Marks a scope entry as durable.
-    pub(crate) fn entry_is_durable(&mut self, crawl: &str, entry: &str) {
+    pub(crate) fn entry_is_durable(&mut self, crawl: &CrawlName, entry: &str) {
         entry_of(&mut self.crawls, crawl, &self.wide).entries.insert(entry, true);
     }
 
@@ -81,16 +81,16 @@ impl Crawls {
         match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
             Change::Applied(name, applied) => {
                 if let Some(partitions) = self.partitions {
-                    check(name, &applied.definition.pins, partitions, &self.wide)?;
+                    check(&applied.definition.name, &applied.definition.pins, partitions, &self.wide)?;
                 }
                 let policy = applied.definition.pins.canonical_policy.parse().unwrap_or_default();
-                tracing::info!(crawl = name, version = offset, "a definition applies");
-                entry_of(&mut self.crawls, name, &self.wide).policy = policy;
+                tracing::info!(crawl = %name, version = offset, "a definition applies");
+                entry_of(&mut self.crawls, &applied.definition.name, &self.wide).policy = policy;
             }
             Change::Deleted(_) => {}
             Change::Conflict(crawl) => {
                 tracing::warn!(
-                    crawl,
+                    %crawl,
                     version = offset,
                     "definition skipped: it replaces a version that is not in force"
                 );
@@ -133,14 +133,14 @@ impl Crawls {
     }
 }
 
-fn entry_of<'a>(crawls: &'a mut HashMap<String, Crawl>, name: &str, wide: &WideDomains) -> &'a mut Crawl {
+fn entry_of<'a>(crawls: &'a mut HashMap<CrawlName, Crawl>, name: &CrawlName, wide: &WideDomains) -> &'a mut Crawl {
     let crawl = || Crawl { policy: Policy::default(), entries: Entries::new(wide.clone()) };
-    crawls.entry(name.to_owned()).or_insert_with(crawl)
+    crawls.entry(name.clone()).or_insert_with(crawl)
 }
 
 /// Checks the pins, which determine keys and partitions of records and must not change
 /// (docs/protocol.md#one-partition).
-fn check(crawl: &str, pins: &Pins, partitions: u32, wide: &WideDomains) -> Result<(), String> {
+fn check(crawl: &CrawlName, pins: &Pins, partitions: u32, wide: &WideDomains) -> Result<(), String> {
     check_pins(crawl, pins, partitions, wide)?;
     let pinned = &pins.canonical_policy;
     pinned.parse::<Policy>().map(drop).map_err(|error| {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn version(crawls: &mut Crawls, crawl: &str) -> Option<Offset> {
-        match crawls.find(crawl) {
+        match crawls.find(&crawl.parse().unwrap()) {
             CrawlLookup::Defined(rules, _) => Some(rules.applied.version),
             _ => None,
         }
@@ -185,22 +185,24 @@ mod tests {
     fn entries_may_come_before_their_definition() {
         let mut crawls = Crawls::default();
         let entry = r#"{"crawl":"docs","entry":"example.org"}"#;
-        crawls.apply(&record(&scope_key("docs", "example.org"), 1, Some(entry))).unwrap();
-        assert!(matches!(crawls.find("docs"), CrawlLookup::Unknown));
-        crawls.apply(&record(&crawl_key("docs"), 2, Some(HOST))).unwrap();
-        let CrawlLookup::Defined(rules, entries) = crawls.find("docs") else { panic!("not defined") };
-        assert_eq!(rules.judge(entries, "https://example.org/", "example.org"), Ok(()));
+        crawls.apply(&record(&scope_key(&"docs".parse().unwrap(), "example.org"), 1, Some(entry))).unwrap();
+        assert!(matches!(crawls.find(&"docs".parse().unwrap()), CrawlLookup::Unknown));
+        crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 2, Some(HOST))).unwrap();
+        let CrawlLookup::Defined(rules, entries) = crawls.find(&"docs".parse().unwrap()) else { panic!("not defined") };
+        assert_eq!(rules.judge(entries, "https://example.org/", &"example.org".into()), Ok(()));
     }
 
     #[test]
     fn each_crawl_has_the_policy_that_it_was_created_with() {
         let mut crawls = Crawls::default();
         let aggressive = HOST.replace("standard/1", "aggressive/1,no-strip-www");
-        crawls.apply(&record(&crawl_key("docs"), 1, Some(HOST))).unwrap();
-        crawls.apply(&record(&crawl_key("shop"), 2, Some(&aggressive.replace("docs", "shop")))).unwrap();
+        crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 1, Some(HOST))).unwrap();
+        crawls
+            .apply(&record(&crawl_key(&"shop".parse().unwrap()), 2, Some(&aggressive.replace("docs", "shop"))))
+            .unwrap();
         let mut key = |crawl: &str| {
             let url = orbweaver_url::parse("http://www.example.com/?b&utm_source=x&a").unwrap();
-            let CrawlLookup::Defined(rules, _) = crawls.find(crawl) else { panic!("not defined") };
+            let CrawlLookup::Defined(rules, _) = crawls.find(&crawl.parse().unwrap()) else { panic!("not defined") };
             rules.policy.canonical_text(&url).into_owned()
         };
         assert_eq!(key("docs"), "http://www.example.com/?b&utm_source=x&a");
@@ -221,13 +223,16 @@ mod tests {
             let mut crawls = Crawls::new(WideDomains::new(wide).unwrap());
             crawls.set_partitions(16).unwrap();
             let other = HOST.replace(pinned, other);
-            let error = crawls.apply(&record(&crawl_key("docs"), 1, Some(&other))).unwrap_err();
+            let error = crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 1, Some(&other))).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
         let mut crawls = Crawls::new(WideDomains::new(["example.edu"]).unwrap());
         crawls.set_partitions(16).unwrap();
         let same = HOST.replace("\"standard/1\"", edu);
-        assert_eq!(crawls.apply(&record(&crawl_key("docs"), 1, Some(&same))), Ok(ControlChange::Definition));
+        assert_eq!(
+            crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 1, Some(&same))),
+            Ok(ControlChange::Definition)
+        );
     }
 
     #[test]
@@ -240,7 +245,7 @@ mod tests {
             let compared = crawls.set_partitions(16);
             (crawls, compared)
         };
-        let key = crawl_key("docs");
+        let key = crawl_key(&"docs".parse().unwrap());
         let others = [("\"partitions\": 16", "\"partitions\": 32"), (SUFFIX_LIST_VERSION, "psl-1")];
         for other in others.map(|(own, other)| HOST.replace(own, other)) {
             let created = record(&key, 1, Some(&other));
@@ -248,7 +253,10 @@ mod tests {
             let (mut crawls, compared) = read(&[created, record(&key, 2, None), record(&key, 3, Some(HOST))]);
             assert_eq!((compared, version(&mut crawls, "docs")), (Ok(()), Some(3)));
             let news = other.replace("docs", "news");
-            assert!(crawls.apply(&record(&crawl_key("news"), 4, Some(&news))).is_err(), "a later one");
+            assert!(
+                crawls.apply(&record(&crawl_key(&"news".parse().unwrap()), 4, Some(&news))).is_err(),
+                "a later one"
+            );
         }
     }
 }

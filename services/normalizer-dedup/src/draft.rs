@@ -6,7 +6,7 @@ use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{FrontierUrl, Millis, ScopeEntry, SeenBatch, SeenEntry, encode, scope_key, topic};
 use orbweaver_stage::{Plan, Step, Token};
-use orbweaver_url::{partition_of, slot_of};
+use orbweaver_url::{CrawlName, partition_of, slot_of};
 
 /// Maximum number of URLs per plan; a poll that admits more makes several. The `seen` record of a full plan has 160 KB.
 pub(crate) const PLAN_URLS: usize = 8192;
@@ -81,7 +81,7 @@ impl Tokens {
 pub(crate) struct Draft {
     pub(crate) token: Token,
     /// Entries by which seeds extend scopes, as (crawl, entry).
-    pub(crate) entries: Vec<(String, String)>,
+    pub(crate) entries: Vec<(CrawlName, String)>,
     scope: Vec<Record>,
     frontier: Vec<Record>,
 }
@@ -97,14 +97,20 @@ impl Draft {
 
     /// Extends the scope of `crawl`; the record goes to the partition that the default partitioner assigns to its key.
     /// Returns the bytes added.
-    pub(crate) fn extend_scope(&mut self, crawl: &str, entry: String, partitions: Partition, now: Millis) -> usize {
+    pub(crate) fn extend_scope(
+        &mut self,
+        crawl: &CrawlName,
+        entry: String,
+        partitions: Partition,
+        now: Millis,
+    ) -> usize {
         if self.entries.iter().any(|(known, other)| known == crawl && *other == entry) {
             return 0;
         }
         let key = scope_key(crawl, &entry);
         let tp = TopicPartition::new(topic::CONTROL, partition_of(slot_of(&key), partitions));
-        let value = encode(&ScopeEntry { crawl: crawl.to_owned(), entry: entry.clone() });
-        self.entries.push((crawl.to_owned(), entry));
+        let value = encode(&ScopeEntry { crawl: crawl.clone(), entry: entry.clone() });
+        self.entries.push((crawl.clone(), entry));
         let record = Record::new(tp, Some(key.into()), Some(value), now);
         let bytes = record.bytes();
         self.scope.push(record);

@@ -94,8 +94,8 @@ impl Collector for TallyMetrics {
             raise(&self.links.with_label_values(&[end.name()]), self.tally.get(end));
         }
         for (crawl, (first, again)) in self.tally.crawls() {
-            raise(&self.crawls.with_label_values(&[crawl.as_str(), "first"]), first);
-            raise(&self.crawls.with_label_values(&[crawl.as_str(), "again"]), again);
+            raise(&self.crawls.with_label_values(&[&*crawl, "first"]), first);
+            raise(&self.crawls.with_label_values(&[&*crawl, "again"]), again);
         }
         self.versions.reset();
         for (crawl, version) in self.tally.versions() {
@@ -173,7 +173,7 @@ mod tests {
         let mut counts = Counts::default();
         counts.add(LinkOutcome::OutOfScope, 5);
         tally.take(&mut counts);
-        tally.add_links("docs", 1, 2);
+        tally.add_links(&"docs".parse().unwrap(), 1, 2);
         let mut definitions = Definitions::default();
         let host = bytes::Bytes::from_static(include_bytes!("../../../schemas/examples/crawl-definition/1/host.json"));
         definitions.apply(ControlRecord { partition: 0, offset: 9, key: Some(b"crawl/docs"), value: Some(&host) });

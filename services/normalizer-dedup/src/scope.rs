@@ -8,7 +8,7 @@ use std::{
 
 use orbweaver_messages::Scope;
 use orbweaver_scope::Applied;
-use orbweaver_url::{Policy, WideDomains};
+use orbweaver_url::{Policy, SiteName, WideDomains};
 
 use crate::tally::LinkOutcome;
 
@@ -28,7 +28,7 @@ impl Rules<'_> {
 
     /// Checks whether a link to this canonical URL belongs to the crawl; the error is the reason if not. Exclude takes
     /// precedence.
-    pub(crate) fn judge(&self, entries: &Entries, canonical: &str, site: &str) -> Result<(), LinkOutcome> {
+    pub(crate) fn judge(&self, entries: &Entries, canonical: &str, site: &SiteName) -> Result<(), LinkOutcome> {
         if !entries.cover(self.scope(), canonical, site) {
             return Err(LinkOutcome::OutOfScope);
         }
@@ -70,10 +70,10 @@ impl Entries {
         self.sites = self.durable.keys().filter_map(|entry| site_of(entry, &self.wide)).collect();
     }
 
-    fn cover(&self, scope: Scope, canonical: &str, site: &str) -> bool {
+    fn cover(&self, scope: Scope, canonical: &str, site: &SiteName) -> bool {
         match scope {
             Scope::Any => true,
-            Scope::Site => self.sites.contains(site),
+            Scope::Site => self.sites.contains(&**site),
             Scope::Host => {
                 let place = place(canonical);
                 let host = host(&place);
@@ -94,7 +94,7 @@ impl Entries {
     ///
     /// A redirect never widens a path scope to a directory above one that is in scope: a seed `/docs/` that redirects
     /// to `/login` does not make the whole host part of the crawl.
-    pub(crate) fn missing(&self, scope: Scope, canonical: &str, site: &str, redirected: bool) -> Option<String> {
+    pub(crate) fn missing(&self, scope: Scope, canonical: &str, site: &SiteName, redirected: bool) -> Option<String> {
         let place = place(canonical);
         let entry = match scope {
             Scope::Any => return None,
@@ -204,11 +204,11 @@ mod tests {
                 &Applied { version: 0, rules: orbweaver_scope::Rules::compile(&definition).unwrap(), definition };
             let rules = Rules { applied, policy: Policy::STANDARD, wide: &WideDomains::default() };
             let mut entries = Entries::default();
-            let missing = entries.missing(scope, seed, "example.com", false);
+            let missing = entries.missing(scope, seed, &"example.com".into(), false);
             missing.iter().for_each(|entry| entries.insert(entry, true));
             for (url, end) in urls {
                 let site = if url.contains("example.com") { "example.com" } else { "other.test" };
-                assert_eq!(rules.judge(&entries, url, site).err(), *end, "{scope:?}, {seed}: {url}");
+                assert_eq!(rules.judge(&entries, url, &site.into()).err(), *end, "{scope:?}, {seed}: {url}");
             }
         }
     }
@@ -217,7 +217,8 @@ mod tests {
     fn a_redirect_extends_the_scope_and_does_not_widen_it_upwards() {
         let mut entries = Entries::default();
         entries.insert("example.com/docs/", true);
-        let missing = |entries: &Entries, url, redirected| entries.missing(Scope::Path, url, "example.com", redirected);
+        let missing =
+            |entries: &Entries, url, redirected| entries.missing(Scope::Path, url, &"example.com".into(), redirected);
         assert_eq!(missing(&entries, "https://example.com/en/docs/", true).as_deref(), Some("example.com/en/docs/"));
         assert_eq!(missing(&entries, "https://docs.example.com/", true).as_deref(), Some("docs.example.com/"));
         assert_eq!(missing(&entries, "https://example.com/login", true), None);
@@ -229,13 +230,13 @@ mod tests {
     fn an_entry_that_is_not_in_the_log_yet_counts_and_is_still_missing() {
         let mut entries = Entries::default();
         entries.insert("example.com", false);
-        assert!(entries.cover(Scope::Host, "http://example.com/", "example.com"));
-        assert!(entries.missing(Scope::Host, "http://example.com/", "example.com", false).is_some());
+        assert!(entries.cover(Scope::Host, "http://example.com/", &"example.com".into()));
+        assert!(entries.missing(Scope::Host, "http://example.com/", &"example.com".into(), false).is_some());
         entries.insert("example.com", true);
         entries.insert("example.com", false);
-        assert!(entries.missing(Scope::Host, "http://example.com/", "example.com", false).is_none());
+        assert!(entries.missing(Scope::Host, "http://example.com/", &"example.com".into(), false).is_none());
         entries.remove("example.com");
-        assert!(!entries.cover(Scope::Host, "http://example.com/", "example.com"));
+        assert!(!entries.cover(Scope::Host, "http://example.com/", &"example.com".into()));
     }
 
     #[test]
@@ -243,7 +244,7 @@ mod tests {
         let mut entries = Entries::default();
         entries.insert("docs.example.com:8080/guide/", true);
         entries.insert("example.org", true);
-        let covers = |scope, url: &str, site: &str| entries.cover(scope, url, site);
+        let covers = |scope, url: &str, site: &str| entries.cover(scope, url, &site.into());
         assert!(!covers(Scope::Path, "http://docs.example.com:8080/", "example.com"));
         assert!(covers(Scope::Host, "http://docs.example.com:8080/", "example.com"));
         assert!(!covers(Scope::Host, "http://docs.example.com/", "example.com"));
@@ -253,7 +254,7 @@ mod tests {
         assert!(!covers(Scope::Site, "http://other.test/", "other.test"));
         assert!(covers(Scope::Any, "http://other.test/", "other.test"));
         entries.remove("example.org");
-        assert!(!entries.cover(Scope::Site, "http://www.example.org/", "example.org"));
-        assert!(entries.cover(Scope::Site, "http://www.example.com/", "example.com"));
+        assert!(!entries.cover(Scope::Site, "http://www.example.org/", &"example.org".into()));
+        assert!(entries.cover(Scope::Site, "http://www.example.com/", &"example.com".into()));
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use orbweaver_messages::{Discovered, DiscoveryKind, Millis, Seed, decode};
-use orbweaver_url::{WideDomains, parse_seed};
+use orbweaver_url::{CrawlName, WideDomains, parse_seed};
 
 /// Parses the value of a seed's record: one JSON object, or one bare URL as text. The error describes the problem.
 pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
@@ -16,21 +16,17 @@ pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
     }
 }
 
-/// Maximum length of a crawl name, in bytes; every record of its URLs carries the name.
-const MAX_CRAWL_BYTES: usize = 200;
-
 /// Converts a seed to a discovered URL. The error describes the problem with the URL or the crawl.
-pub(crate) fn sighting(seed: &Seed, crawl: &str, wide: &WideDomains, now: Millis) -> Result<Discovered, String> {
-    if crawl.len() > MAX_CRAWL_BYTES {
-        return Err(format!(
-            "the name of the seed's crawl has {} bytes; at most {MAX_CRAWL_BYTES} are allowed",
-            crawl.len()
-        ));
-    }
+pub(crate) fn discovered(
+    seed: &Seed,
+    crawl: &CrawlName,
+    wide: &WideDomains,
+    now: Millis,
+) -> Result<Discovered, String> {
     let url = parse_seed(&seed.url).map_err(|error| format!("the seed cannot be crawled: {error}"))?;
     Ok(Discovered {
-        crawl: crawl.to_owned(),
-        site: wide.site_of(&url).into_owned(),
+        crawl: crawl.clone(),
+        site: wide.site_of(&url).into(),
         via: None,
         depth: 0,
         sighting: DiscoveryKind::Seed,
@@ -53,13 +49,10 @@ mod tests {
     #[test]
     fn a_seed_is_json_or_a_bare_url() {
         let seed = read_text(" {\"url\": \"example.org\", \"crawl\": \"docs\"}").unwrap();
-        assert_eq!(seed, Seed { url: "example.org".into(), crawl: Some("docs".into()) });
+        assert_eq!(seed, Seed { url: "example.org".into(), crawl: Some("docs".parse().unwrap()) });
         let seed = read_text("https://www.example.org/a#b\n").unwrap();
-        let found = sighting(&seed, "docs", &WideDomains::default(), 5).unwrap();
-        assert_eq!(
-            (found.site.as_str(), found.urls.as_slice()),
-            ("example.org", &["https://www.example.org/a".into()][..])
-        );
+        let found = discovered(&seed, &"docs".parse().unwrap(), &WideDomains::default(), 5).unwrap();
+        assert_eq!((&*found.site, found.urls.as_slice()), ("example.org", &["https://www.example.org/a".into()][..]));
         assert_eq!((found.sighting, found.depth, found.found_at_ms), (DiscoveryKind::Seed, 0, 5));
     }
 
@@ -80,11 +73,11 @@ mod tests {
             ("ftp://example.org/", "the seed cannot be crawled: scheme `ftp` is not crawled; allowed: http and https"),
             ("http://exa mple/", "the seed cannot be crawled: not a url: `http://exa mple/`"),
         ] {
-            let error = sighting(&read_text(text).unwrap(), "docs", &WideDomains::default(), 0).unwrap_err();
+            let error = discovered(&read_text(text).unwrap(), &"docs".parse().unwrap(), &WideDomains::default(), 0)
+                .unwrap_err();
             assert!(error.starts_with(reason), "{error}");
         }
-        let error =
-            sighting(&read_text("example.org").unwrap(), &"c".repeat(201), &WideDomains::default(), 0).unwrap_err();
-        assert_eq!(error, "the name of the seed's crawl has 201 bytes; at most 200 are allowed");
+        let error = read_text(&format!(r#"{{"url": "example.org", "crawl": "{}"}}"#, "c".repeat(201))).unwrap_err();
+        assert!(error.contains("the name of a crawl has 201 bytes; allowed: 1 to 200"), "{error}");
     }
 }

@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
+use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, decode, encode, topic};
 use orbweaver_seen::{IndexStats, Lookups, Recent, SeenError, SeenIndex, SeenPartition};
@@ -132,8 +133,8 @@ impl NormalizerDedup {
     /// Forwards a seed to the partition of its site. An error is the reason for a rejection.
     fn seed(&mut self, origin: Origin, record: ConsumerRecord, now: Millis) -> Result<(), String> {
         let seed = seeds::read(record.value.as_ref())?;
-        let crawl = seed.crawl.as_deref().unwrap_or(&self.config.default_crawl);
-        let found = seeds::sighting(&seed, crawl, &self.config.wide_domains, now)?;
+        let crawl = seed.crawl.as_ref().unwrap_or(&self.config.default_crawl);
+        let found = seeds::discovered(&seed, crawl, &self.config.wide_domains, now)?;
         if !matches!(self.crawls.find(crawl), CrawlLookup::Defined(..)) {
             self.hold(origin, record, &found.crawl, now);
             return Ok(());
@@ -141,7 +142,7 @@ impl NormalizerDedup {
         self.tally.seeds.fetch_add(1, Relaxed);
         let tp = TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), self.partitions));
         let value = encode(&found);
-        self.sightings.push(Record::new(tp, Some(found.site.into()), Some(value), now));
+        self.sightings.push(Record::new(tp, Some(Bytes::copy_from_slice(found.site.as_bytes())), Some(value), now));
         self.sightings_of.push(origin);
         Ok(())
     }
@@ -324,7 +325,7 @@ impl Stage for NormalizerDedup {
     fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         let seen = match self.restoring.entry(partition) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(tp) => tp.insert(self.index.partition(partition).map_err(halted)?),
+            Entry::Vacant(vacant) => vacant.insert(self.index.partition(partition).map_err(halted)?),
         };
         Self::read_back(&self.tally, &mut **seen, record).map_err(halted)
     }

@@ -10,7 +10,7 @@ use std::{
 
 use orbweaver_scope::{Definitions, RuleRejection, Version};
 use orbweaver_seen::{IndexStats, RecentCounts};
-use orbweaver_url::UrlError;
+use orbweaver_url::{CrawlName, UrlError};
 
 /// Outcome of a link. A link is counted each time it is seen, so these are numbers of links, not of URLs: a link in the
 /// footer of a thousand pages counts a thousand times.
@@ -159,9 +159,9 @@ impl DedupStats {
     }
 
     /// Adds admitted and repeated links of a crawl.
-    pub(crate) fn add_links(&self, crawl: &str, passed: u64, repeated: u64) {
+    pub(crate) fn add_links(&self, crawl: &CrawlName, passed: u64, repeated: u64) {
         let mut rates = lock(&self.crawls);
-        let name = if rates.contains_key(crawl) || rates.len() < NAMED_CRAWLS { crawl } else { OTHER_CRAWLS };
+        let name = if rates.contains_key(&**crawl) || rates.len() < NAMED_CRAWLS { &**crawl } else { OTHER_CRAWLS };
         let sums = match rates.get_mut(name) {
             Some(sums) => sums,
             None => rates.entry(name.to_owned()).or_default(),
@@ -176,7 +176,7 @@ impl DedupStats {
 
     /// Publishes the applicable versions.
     pub(crate) fn show_versions(&self, definitions: &Definitions) {
-        let all = definitions.all().take(NAMED_CRAWLS).map(|(crawl, applied)| (crawl.to_owned(), applied.version));
+        let all = definitions.all().take(NAMED_CRAWLS).map(|(crawl, applied)| (crawl.to_string(), applied.version));
         *lock(&self.versions) = all.collect();
     }
 
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn crawls_beyond_the_named_ones_are_counted_together() {
         let tally = DedupStats::default();
-        (0..NAMED_CRAWLS + 10).for_each(|number| tally.add_links(&format!("crawl-{number}"), 1, 2));
-        tally.add_links("crawl-3", 5, 5);
+        (0..NAMED_CRAWLS + 10).for_each(|number| tally.add_links(&format!("crawl-{number}").parse().unwrap(), 1, 2));
+        tally.add_links(&"crawl-3".parse().unwrap(), 5, 5);
         let all = tally.crawls();
         assert_eq!((all.len(), all[OTHER_CRAWLS], all["crawl-3"]), (NAMED_CRAWLS + 1, (10, 20), (6, 7)));
     }

@@ -8,7 +8,7 @@ use clap::{
 };
 use orbweaver_messages::{Scope, Traps};
 use orbweaver_scope::Revision;
-use orbweaver_url::Policy;
+use orbweaver_url::{CrawlName, Policy};
 use serde::{Deserialize, Serialize};
 
 /// Heading of the options of `orbweaver crawl` that apply to a cluster only.
@@ -167,10 +167,9 @@ pub struct CrawlArgs {
         long,
         value_name = "NAME",
         requires = "brokers",
-        value_parser = crate::cluster::args::crawl_name,
         help_heading = CLUSTER_HEADING
     )]
-    pub crawl: Option<String>,
+    pub crawl: Option<CrawlName>,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     pub kafka: crate::cluster::args::Kafka,
@@ -339,8 +338,8 @@ pub struct UrlArgs {
     #[arg(required = true, value_name = "URL|-")]
     pub urls: Vec<String>,
     /// Crawl for which the fingerprints are computed.
-    #[arg(long, default_value = crate::crawl::CRAWL)]
-    pub crawl: String,
+    #[arg(long, default_value_t)]
+    pub crawl: CrawlName,
     /// Canonicalization policy: standard, aggressive or raw, and rules after commas.
     #[arg(long, value_name = "POLICY", default_value_t)]
     pub canonical: Policy,

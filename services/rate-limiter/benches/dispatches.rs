@@ -8,6 +8,7 @@ use orbweaver_log::{ConsumerRecord, TopicPartition};
 use orbweaver_messages::{DiscoveryKind, Dispatch, DispatchId, FrontierUrl, UrlContext, encode, topic::SCHEDULED};
 use orbweaver_rate_limiter::{RateLimiterConfig, RateLimiterMetrics, RateLimiterStage};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Stage};
+use orbweaver_url::CrawlName;
 use prometheus::Registry;
 
 const BATCH: u64 = 1000;
@@ -21,11 +22,11 @@ fn batch(now: i64) -> Vec<(Origin, ConsumerRecord)> {
             via: Some(format!("https://www.{site}/catalogue/")),
             depth: 2,
             sighting: DiscoveryKind::Link,
-            ..UrlContext::of_seed("default", url, site)
+            ..UrlContext::of_seed(CrawlName::default(), url, site.into())
         };
         let dispatch =
             Dispatch::of(&FrontierUrl::admitted(context, now), DispatchId { epoch: 4, sequence }, false, now);
-        let key = Some(dispatch.context.site.clone().into());
+        let key = Some(dispatch.context.site.to_string().into());
         let value = Some(encode(&dispatch));
         let delivered = ConsumerRecord { tp, offset: sequence, timestamp_ms: now, key, value, headers: vec![] };
         (Origin { tp, offset: sequence, assignment_epoch: 1 }, delivered)

@@ -8,6 +8,7 @@ use std::{
 use orbweaver_log::Offset;
 use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, SiteState};
 use orbweaver_stage::Origin;
+use orbweaver_url::SiteName;
 
 use crate::{
     config::RateLimiterConfig,
@@ -59,22 +60,22 @@ pub(crate) struct Sites {
     pub(crate) epoch: Offset,
     /// Time at which the partition was opened; `None` for its first owner ever, when no site has been requested yet.
     opened_ms: Option<Millis>,
-    entries: HashMap<Box<str>, Entry>,
+    entries: HashMap<SiteName, Entry>,
     /// Blocked sites, ordered by the end of their block.
-    blocked: BTreeSet<(Millis, Box<str>)>,
+    blocked: BTreeSet<(Millis, SiteName)>,
     /// Number of outcomes that wait for the record after the one in flight.
     pub(crate) held: usize,
     /// Sites for which the restore found a record of a stale owner that the current record has yet to follow.
-    overtaken: BTreeSet<Box<str>>,
+    overtaken: BTreeSet<SiteName>,
 }
 
 /// State of sites during the replay of `crawl.sites`.
 #[derive(Debug, Default)]
 pub(crate) struct Restored {
-    remembered: HashMap<Box<str>, Remembered>,
+    remembered: HashMap<SiteName, Remembered>,
     newest_epoch: u64,
     /// Sites whose last record is by an owner before the newest.
-    overtaken: BTreeSet<Box<str>>,
+    overtaken: BTreeSet<SiteName>,
 }
 
 impl Restored {
@@ -82,11 +83,11 @@ impl Restored {
     /// (docs/protocol.md#claims).
     pub(crate) fn take(&mut self, memory: SiteState) {
         if memory.epoch < self.newest_epoch {
-            self.overtaken.insert(memory.site.into());
+            self.overtaken.insert(memory.site);
             return;
         }
         self.newest_epoch = memory.epoch;
-        self.overtaken.remove(memory.site.as_str());
+        self.overtaken.remove(&memory.site);
         let explicit = memory.blocks > 0 || memory.blocked_until_ms > 0;
         // The end of a block is by another process's clock, which may be behind.
         let margin_ms = if memory.blocked_until_ms > 0 { CLOCK_MARGIN_MS } else { 0 };
@@ -96,7 +97,7 @@ impl Restored {
             crawl_delay_ms: memory.crawl_delay_ms,
             event_ms: if explicit { memory.updated_at_ms } else { 0 },
         };
-        self.remembered.insert(memory.site.into(), remembered);
+        self.remembered.insert(memory.site, remembered);
     }
 
     /// Removes a site because of a tombstone. A tombstone of an epoch before the newest is ignored; one without an
@@ -259,7 +260,7 @@ impl Sites {
     fn memory(&self, name: &str, now: Millis) -> SiteState {
         let remembered = self.entries.get(name).map(|entry| entry.site.remembered.clone()).unwrap_or_default();
         SiteState {
-            site: name.to_owned(),
+            site: name.into(),
             epoch: self.epoch,
             blocked_until_ms: remembered.blocked_until_ms,
             blocks: remembered.blocks,

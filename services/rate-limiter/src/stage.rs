@@ -15,6 +15,7 @@ use orbweaver_messages::{
 use orbweaver_stage::{
     Actions, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
+use orbweaver_url::SiteName;
 
 use crate::{
     config::RateLimiterConfig,
@@ -43,7 +44,7 @@ pub struct RateLimiterStage {
     restored: HashMap<Partition, Restored>,
     partitions: BTreeMap<Partition, Sites>,
     /// Site whose record a plan writes, by the plan's token.
-    writing: HashMap<Token, (Partition, String)>,
+    writing: HashMap<Token, (Partition, SiteName)>,
     next_token: Token,
     next_tick_ms: Millis,
     ticks: u32,
@@ -78,7 +79,7 @@ impl RateLimiterStage {
         Arc::clone(&self.view)
     }
 
-    /// Handles a dispatch: schedules, defers or drops it.
+    /// Handles a dispatch: schedules or defers it.
     fn dispatch(&mut self, record: &ConsumerRecord, batch: &mut Batch, now: Millis) -> Result<(), MessageError> {
         let partition = record.tp.partition;
         let scheduled: DispatchFields<'_> = partial_messages::read("dispatch", record.value.as_ref())?;
@@ -213,7 +214,7 @@ impl Stage for RateLimiterStage {
         let answer = sites.restate(&theirs.site, now);
         self.metrics.stale_records.inc();
         tracing::warn!(
-            site = theirs.site,
+            site = %theirs.site,
             epoch = theirs.epoch,
             "site record of a stale owner; the current state follows it"
         );

@@ -7,15 +7,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use orbweaver_cluster_tests::Digest;
 use orbweaver_store::{CqlConfig, CqlStore, PageRow, RedirectRow, Store, StoreMetrics};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::kept::{Keepsakes, Robots};
 
-/// The crawl of seeds that name none.
-const CRAWL: &str = "default";
 /// Timeout for connecting to the server.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -71,7 +69,7 @@ impl Stored {
 }
 
 async fn rows(store: &CqlStore, url: &str) -> Result<Rows> {
-    let fingerprint = Fingerprint::of(CRAWL, url);
+    let fingerprint = Fingerprint::of(&CrawlName::default(), url);
     Ok(Rows {
         page: store.page(fingerprint).await?,
         links: store.links(fingerprint).await?.map(|row| Digest::of(row.links.iter().map(|(url, _)| url.as_str()))),

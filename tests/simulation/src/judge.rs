@@ -6,7 +6,7 @@ use futures::FutureExt;
 use orbweaver_log::{ConsumerRecord, MemoryLog};
 use orbweaver_messages::{Millis, topic};
 use orbweaver_store::{MemoryStore, Store};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
 use crate::{
     observer::{documents, tps},
@@ -116,7 +116,7 @@ pub(crate) fn outdated_rows(store: &MemoryStore, served: &Served) -> Vec<String>
     }
     let outdated = |(url, (at_ms, status)): (String, (Millis, u16))| {
         // The in-memory store responds immediately; in these webs the URL of a page is its canonical form.
-        let row = store.page(Fingerprint::of("default", &url)).now_or_never()?.ok()??;
+        let row = store.page(Fingerprint::of(&CrawlName::default(), &url)).now_or_never()?.ok()??;
         let stored = row.status?;
         (stored != status).then(|| {
             format!("{url} has the status {stored} in the store; the last answer, at {}, was {status}", shown(at_ms))

@@ -60,7 +60,7 @@ impl PageTruth {
                 let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
                 let page_of =
                     outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.context.crawl);
-                pages.outcome(tp.partition, record.offset, page_of.as_deref());
+                pages.outcome(tp.partition, record.offset, page_of.as_ref());
             }
         }
         let truth = self.all();

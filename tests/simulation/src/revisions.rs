@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope};
-use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
+use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 
 use crate::{random::Random, settings::Settings, web::Web};
 
@@ -70,7 +70,7 @@ pub(crate) fn cap(random: &mut Random, web: &Web, mut revisions: Vec<Revision>) 
 /// Builds the definition of a web's crawl as of this revision.
 pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
-        name: "default".to_owned(),
+        name: CrawlName::default(),
         scope: Scope::Any,
         include: vec![],
         // A page's URL ends in its number, and no other page's does.

@@ -12,6 +12,7 @@ use orbweaver_log::{Cleanup, Log, MemoryLog, RECORD_LIMIT, Record, TopicPartitio
 use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
 use orbweaver_stage::retention::{Bound, Retention, TopicRetention};
 use orbweaver_store::MemoryStore;
+use orbweaver_url::CrawlName;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -313,7 +314,7 @@ impl Schedule {
         let Scenario { web, settings, .. } = &self.scenario;
         let first = Revision { max_pages: self.scenario.max_pages, ..Revision::default() };
         let definition = definition(web, settings, &first, self.time.now());
-        let mut records = vec![self.record(topic::CONTROL, 0, &crawl_key("default"), encode(&definition))];
+        let mut records = vec![self.record(topic::CONTROL, 0, &crawl_key(&CrawlName::default()), encode(&definition))];
         for &seed in &web.seeds {
             let url = web.pages[seed].url.clone();
             let partition = u32::try_from(seed).unwrap_or(0) % self.scenario.settings.partitions;
@@ -334,7 +335,7 @@ impl Schedule {
         while let Some(revision) = self.revisions.front().filter(|revision| revision.at_ms <= now_ms) {
             let Scenario { web, settings, .. } = &self.scenario;
             let definition = definition(web, settings, revision, self.time.now());
-            let record = self.record(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+            let record = self.record(topic::CONTROL, 0, &crawl_key(&CrawlName::default()), encode(&definition));
             let max_pages = revision.max_pages;
             self.revisions.pop_front();
             self.pages.limit(&self.log, max_pages);

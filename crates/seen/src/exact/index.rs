@@ -158,13 +158,13 @@ fn is_damage(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use orbweaver_messages::{SeenBatch, SeenEntry};
-    use orbweaver_url::Fingerprint;
+    use orbweaver_url::{CrawlName, Fingerprint};
 
     use super::*;
     use crate::{SeenPartition, exact::ExactPartition};
 
     fn fingerprint(number: u32) -> Fingerprint {
-        Fingerprint::of("test", &number.to_string())
+        Fingerprint::of(&CrawlName::default(), &number.to_string())
     }
 
     fn write(index: &ExactIndex, partition: u32, offset: u64, numbers: std::ops::Range<u32>) {

@@ -135,10 +135,12 @@ fn tag_of(fingerprint: Fingerprint) -> u8 {
 mod tests {
     use proptest::prelude::*;
 
+    use orbweaver_url::CrawlName;
+
     use super::*;
 
     fn fingerprint(number: u64) -> Fingerprint {
-        Fingerprint::of("test", &number.to_string())
+        Fingerprint::of(&CrawlName::default(), &number.to_string())
     }
 
     fn build(mut entries: Vec<Fingerprint>, room: usize) -> (QuotientFilter, Vec<Fingerprint>) {

@@ -224,10 +224,12 @@ impl SsTableWriter {
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_url::CrawlName;
+
     use super::*;
 
     fn write(path: &Path, count: u64) -> (SsTable, Vec<(Fingerprint, u16)>) {
-        let entry = |number: u64| (Fingerprint::of("test", &number.to_string()), (number % 7) as u16);
+        let entry = |number: u64| (Fingerprint::of(&CrawlName::default(), &number.to_string()), (number % 7) as u16);
         let mut entries = (0..count).map(entry).collect::<Vec<_>>();
         entries.sort_unstable();
         let mut writer = SsTableWriter::create(path.to_owned(), 1, count).unwrap();
@@ -247,7 +249,7 @@ mod tests {
                 assert_eq!(run.depth(*fingerprint).unwrap().0, Some(*depth));
             }
             for number in 5_000..6_000 {
-                assert_eq!(run.depth(Fingerprint::of("test", &number.to_string())).unwrap().0, None);
+                assert_eq!(run.depth(Fingerprint::of(&CrawlName::default(), &number.to_string())).unwrap().0, None);
             }
             let mut reader = run.entries().unwrap();
             let read = std::iter::from_fn(|| reader.next_entry().unwrap()).collect::<Vec<_>>();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 use orbweaver_store::{LinksOut, PageRow, Store, Write};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
 /// Hashes a number (finalizer of splitmix64).
 pub(crate) fn mix(number: u64) -> u64 {
@@ -24,13 +24,13 @@ fn url(number: u64) -> String {
 
 /// Returns the writes of a page: its fetch, and its links.
 pub(crate) fn writes(number: u64) -> [Vec<Write>; 2] {
-    let fingerprint = Fingerprint::of("cost", &number.to_string());
+    let fingerprint = Fingerprint::of(&CrawlName::default(), &number.to_string());
     let (key, at_ms) = (url(number), 1000);
     let page = PageRow {
         fingerprint,
         url: key.clone(),
         key,
-        site: format!("site{}.example", number / 1000),
+        site: format!("site{}.example", number / 1000).into(),
         fetched_at_ms: at_ms,
         status: Some(200),
         outcome: "fetched".into(),

@@ -190,7 +190,7 @@ impl Columns for PageColumns {
             fingerprint: fingerprint(&self.fingerprint)?,
             key: self.key,
             url: self.url,
-            site: self.site,
+            site: self.site.into(),
             fetched_at_ms: self.fetched_at.0,
             status: status(self.status)?,
             outcome: self.outcome,

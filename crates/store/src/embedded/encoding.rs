@@ -101,7 +101,7 @@ pub(super) fn read_page(fingerprint: Fingerprint, value: &[u8]) -> Result<PageRo
         fingerprint,
         key: stored.key.to_owned(),
         url: stored.url.unwrap_or(stored.key).to_owned(),
-        site: stored.site.to_owned(),
+        site: stored.site.into(),
         fetched_at_ms,
         status: stored.status,
         outcome: stored.outcome.to_owned(),

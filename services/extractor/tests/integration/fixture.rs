@@ -20,7 +20,7 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
             depth: 2,
             sighting: DiscoveryKind::Link,
             chain: vec!["http://a.test/old".into()],
-            ..UrlContext::of_seed("main", url.into(), "a.test".into())
+            ..UrlContext::of_seed("main".parse().unwrap(), url.into(), "a.test".into())
         },
         status: 200,
         content_type: Some("text/html".into()),

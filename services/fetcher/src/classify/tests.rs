@@ -1,6 +1,7 @@
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl, ReadyDispatch, topic};
 use orbweaver_stage::Origin;
+use orbweaver_url::CrawlName;
 
 use super::*;
 
@@ -10,11 +11,11 @@ const NOW: Millis = 1_000_000;
 pub(crate) fn dispatch(url: &str, sequence: u64, now: Millis) -> Dispatch {
     let parsed = orbweaver_url::parse(url).unwrap();
     let context = UrlContext {
-        fingerprint: Fingerprint::of("default", &orbweaver_url::canonical_text(&parsed)),
+        fingerprint: Fingerprint::of(&CrawlName::default(), &orbweaver_url::canonical_text(&parsed)),
         depth: 3,
         sighting: DiscoveryKind::Link,
         via: Some("https://via.example/".into()),
-        ..UrlContext::of_seed("default", url.into(), orbweaver_url::site_of(&parsed).into_owned())
+        ..UrlContext::of_seed(CrawlName::default(), url.into(), orbweaver_url::site_of(&parsed).into_owned().into())
     };
     let dispatch = Dispatch::of(&FrontierUrl::admitted(context, now), DispatchId { epoch: 7, sequence }, false, now);
     Dispatch { not_after_ms: now + 30_000, ..dispatch }
@@ -28,9 +29,9 @@ fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpRespons
     let url = Url::parse(&dispatch.context.url).unwrap();
     let ready = ReadyDispatch { not_before_ms: NOW, interval_ms: 0, dispatch: dispatch.clone() };
     let tp = TopicPartition::new(topic::READY, 0);
-    let mut visit = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
-    visit.before = before.to_vec();
-    classify(&visit, &attempt(result))
+    let mut active = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
+    active.before = before.to_vec();
+    classify(&active, &attempt(result))
 }
 
 fn answered(status: u16) -> HttpResponse {
@@ -147,7 +148,7 @@ fn a_redirect_is_known_by_the_policy_of_its_crawl() {
     // Under a policy that maps both to one page, the target is requested within the dispatch: as a URL of its own it
     // would be dropped as a duplicate of the one that just ended without a page.
     dispatch.context.policy = orbweaver_url::Policy::AGGRESSIVE;
-    dispatch.context.fingerprint = Fingerprint::of("default", "http://a.example/x");
+    dispatch.context.fingerprint = Fingerprint::of(&CrawlName::default(), "http://a.example/x");
     for target in [target, "https://www.b.example/index.html"] {
         let expected = Verdict::Again(Url::parse(target).unwrap());
         assert_eq!(verdict_of(&dispatch, &[], Ok(led(301, target))), expected, "{target}");

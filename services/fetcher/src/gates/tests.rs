@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn wish(payload: usize, not_before_ms: Millis, interval_ms: u64) -> QueuedRequest<usize> {
+fn queued_request(payload: usize, not_before_ms: Millis, interval_ms: u64) -> QueuedRequest<usize> {
     QueuedRequest { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms, is_first: false }
 }
 
@@ -12,22 +12,24 @@ fn sent(gates: &mut SiteGates<usize>, now: Millis, free: usize) -> Vec<usize> {
     gates.poll(now, free, &mut turns);
     turns
         .into_iter()
-        .filter_map(|turn| if let GateEvent::Send(_, wish) = turn { Some(wish.payload) } else { None })
+        .filter_map(
+            |turn| if let GateEvent::Send(_, queued_request) = turn { Some(queued_request.payload) } else { None },
+        )
         .collect()
 }
 
-fn key(site: &str) -> Arc<str> {
+fn key(site: &str) -> SiteName {
     site.into()
 }
 
 #[test]
 fn a_remembered_site_counts_as_asked_when_its_partition_was_opened_again() {
     let mut gates = SiteGates::new(8);
-    gates.push("a", wish(0, 0, 2000), 1000, 1000).unwrap();
+    gates.push(&"a".into(), queued_request(0, 0, 2000), 1000, 1000).unwrap();
     assert_eq!(sent(&mut gates, 3001, 8), [0]);
     gates.answered(&key("a"), 3100, 3100);
     // Another fetcher owned the partition and requested the site until just before.
-    gates.push("a", wish(1, 0, 2000), 5000, 5010).unwrap();
+    gates.push(&"a".into(), queued_request(1, 0, 2000), 5000, 5010).unwrap();
     assert_eq!(sent(&mut gates, 7000, 8), [0; 0], "5101 is two seconds after the last answer that is known here");
     assert_eq!(sent(&mut gates, 7001, 8), [1]);
 }
@@ -38,7 +40,7 @@ fn the_next_request_waits_for_the_answer_and_then_for_the_interval_since_its_fir
     for (answered_ms, now) in [(8500, 9000), (1400, 1300)] {
         let mut gates = SiteGates::new(8);
         for payload in 0..3 {
-            gates.push("a", wish(payload, 0, 1000), 0, 1000).unwrap();
+            gates.push(&"a".into(), queued_request(payload, 0, 1000), 0, 1000).unwrap();
         }
         assert_eq!(sent(&mut gates, 1000, 8), [0; 0]);
         assert_eq!(sent(&mut gates, 1001, 8), [0]);
@@ -52,10 +54,10 @@ fn the_next_request_waits_for_the_answer_and_then_for_the_interval_since_its_fir
 #[test]
 fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first() {
     let mut gates = SiteGates::new(8);
-    gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
-    gates.learn_delay("a", 5000, 0, 0);
-    gates.learn_delay("a", 2000, 0, 0);
-    gates.push("a", QueuedRequest { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
+    gates.push(&"a".into(), queued_request(0, 0, 1000), 0, 0).unwrap();
+    gates.learn_delay(&"a".into(), 5000, 0, 0);
+    gates.learn_delay(&"a".into(), 2000, 0, 0);
+    gates.push(&"a".into(), QueuedRequest { is_first: true, ..queued_request(1, 0, 1000) }, 0, 0).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 5001, 8), [1]);
 }
@@ -63,18 +65,18 @@ fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first()
 #[test]
 fn a_site_of_which_only_a_crawl_delay_or_a_block_is_known_has_no_interval() {
     let mut gates = SiteGates::new(8);
-    gates.learn_delay("a", 100, 0, 0);
-    assert_eq!(gates.block("b", 1000, 0, 0).len(), 0);
-    assert_eq!(["a", "b"].map(|site| gates.interval_of(site)), [None, None], "not 0, which is unlimited");
-    gates.push("a", wish(0, 0, 0), 0, 0).unwrap();
-    assert_eq!(gates.interval_of("a"), Some(0));
+    gates.learn_delay(&"a".into(), 100, 0, 0);
+    assert_eq!(gates.block(&"b".into(), 1000, 0, 0).len(), 0);
+    assert_eq!(["a", "b"].map(|site| gates.interval_of(&site.into())), [None, None], "not 0, which is unlimited");
+    gates.push(&"a".into(), queued_request(0, 0, 0), 0, 0).unwrap();
+    assert_eq!(gates.interval_of(&"a".into()), Some(0));
 }
 
 #[test]
 fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
     let mut gates = SiteGates::new(8);
     for payload in 0..4 {
-        gates.push("a", wish(payload, 0, 50), 0, 1000).unwrap();
+        gates.push(&"a".into(), queued_request(payload, 0, 50), 0, 1000).unwrap();
     }
     assert_eq!(sent(&mut gates, 1000, 8), [0]);
     assert_eq!(sent(&mut gates, 1050, 8), [0; 0]);
@@ -88,17 +90,17 @@ fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
 fn an_unlimited_site_leaves_an_eighth_of_the_slots_to_others_and_sites_take_turns() {
     let mut gates = SiteGates::new(16);
     for payload in 0..40 {
-        gates.push("big", wish(payload, 0, 0), 0, 1000).unwrap();
+        gates.push(&"big".into(), queued_request(payload, 0, 0), 0, 1000).unwrap();
     }
     assert_eq!(sent(&mut gates, 1000, 16).len(), 14);
-    gates.push("small", wish(100, 0, 0), 0, 1000).unwrap();
-    gates.push("small", wish(101, 0, 0), 0, 1000).unwrap();
+    gates.push(&"small".into(), queued_request(100, 0, 0), 0, 1000).unwrap();
+    gates.push(&"small".into(), queued_request(101, 0, 0), 0, 1000).unwrap();
     assert_eq!(sent(&mut gates, 1000, 2), [100, 101]);
     for _ in 0..14 {
         gates.answered(&key("big"), 1001, 1001);
     }
     for _ in 0..3 {
-        gates.push("small", wish(200, 0, 0), 0, 1001).unwrap();
+        gates.push(&"small".into(), queued_request(200, 0, 0), 0, 1001).unwrap();
     }
     let order = sent(&mut gates, 1001, 6);
     assert_eq!(order.iter().filter(|&&payload| payload == 200).count(), 3, "by turns: {order:?}");
@@ -107,38 +109,39 @@ fn an_unlimited_site_leaves_an_eighth_of_the_slots_to_others_and_sites_take_turn
 #[test]
 fn a_block_gives_back_what_is_held_and_refuses_more_until_it_is_over() {
     let mut gates = SiteGates::new(8);
-    gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
-    gates.push("a", QueuedRequest { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
-    let back: Vec<_> = gates.block("a", 60_000, 0, 10).into_iter().map(|wish| wish.payload).collect();
-    assert_eq!((back, gates.held), (vec![1, 0], 0));
-    assert_eq!(gates.push("a", wish(2, 0, 1000), 0, 59_999).unwrap_err().1, 60_000);
+    gates.push(&"a".into(), queued_request(0, 0, 1000), 0, 0).unwrap();
+    gates.push(&"a".into(), QueuedRequest { is_first: true, ..queued_request(1, 0, 1000) }, 0, 0).unwrap();
+    let back: Vec<_> =
+        gates.block(&"a".into(), 60_000, 0, 10).into_iter().map(|queued_request| queued_request.payload).collect();
+    assert_eq!((back, gates.queued), (vec![1, 0], 0));
+    assert_eq!(gates.push(&"a".into(), queued_request(2, 0, 1000), 0, 59_999).unwrap_err().1, 60_000);
     let mut turns = vec![];
     gates.poll(59_999, 8, &mut turns);
-    assert_eq!(gates.blocked_until("a", 59_999), Some(60_000), "not forgotten while it lasts");
-    gates.push("a", wish(3, 0, 1000), 0, 60_000).unwrap();
+    assert_eq!(gates.blocked_until(&"a".into(), 59_999), Some(60_000), "not forgotten while it lasts");
+    gates.push(&"a".into(), queued_request(3, 0, 1000), 0, 60_000).unwrap();
     assert_eq!(sent(&mut gates, 60_000, 8), [3]);
 }
 
 #[test]
 fn what_is_too_late_is_told_at_once_even_while_the_site_is_busy_or_no_slot_is_free() {
     let mut gates = SiteGates::new(8);
-    gates.push("a", wish(0, 0, 1000), 0, 1000).unwrap();
+    gates.push(&"a".into(), queued_request(0, 0, 1000), 0, 1000).unwrap();
     assert_eq!(sent(&mut gates, 1001, 8), [0]);
-    gates.push("a", QueuedRequest { not_after_ms: 2000, ..wish(1, 0, 1000) }, 0, 1001).unwrap();
-    gates.push("b", QueuedRequest { not_after_ms: 2000, ..wish(2, 0, 0) }, 0, 1001).unwrap();
+    gates.push(&"a".into(), QueuedRequest { not_after_ms: 2000, ..queued_request(1, 0, 1000) }, 0, 1001).unwrap();
+    gates.push(&"b".into(), QueuedRequest { not_after_ms: 2000, ..queued_request(2, 0, 0) }, 0, 1001).unwrap();
     let mut turns = vec![];
     gates.poll(2000, 0, &mut turns);
     assert!(turns.is_empty());
     assert_eq!(gates.next_ms(), Some(2001));
     gates.poll(2001, 0, &mut turns);
     let late: Vec<_> = turns.iter().map(|turn| matches!(turn, GateEvent::Late(_))).collect();
-    assert_eq!((late, gates.held), (vec![true, true], 0));
+    assert_eq!((late, gates.queued), (vec![true, true], 0));
 }
 
 #[test]
 fn a_clock_that_is_set_back_holds_no_site_for_longer_than_its_interval() {
     let mut gates = SiteGates::new(8);
-    gates.push("a", wish(0, 10_000_000, 1000), 10_000_000, 10_000_000).unwrap();
+    gates.push(&"a".into(), queued_request(0, 10_000_000, 1000), 10_000_000, 10_000_000).unwrap();
     assert_eq!(sent(&mut gates, 10_001_000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 5_000_000, 8), [0; 0], "it counts as asked now");
     assert_eq!(sent(&mut gates, 5_001_000, 8), [0; 0]);
@@ -149,7 +152,7 @@ fn a_clock_that_is_set_back_holds_no_site_for_longer_than_its_interval() {
 #[test]
 fn a_site_is_forgotten_when_its_interval_has_passed_and_not_before() {
     let mut gates = SiteGates::new(8);
-    gates.push("a", wish(0, 0, 1000), 0, 5000).unwrap();
+    gates.push(&"a".into(), queued_request(0, 0, 1000), 0, 5000).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [0]);
     gates.answered(&key("a"), 5100, 5100);
     assert_eq!((sent(&mut gates, 6100, 8).len(), gates.sites.len()), (0, 1));
@@ -160,10 +163,10 @@ fn a_site_is_forgotten_when_its_interval_has_passed_and_not_before() {
 fn what_goes_with_a_partition_is_taken_out_and_the_rest_stays() {
     let mut gates = SiteGates::new(8);
     for payload in 0..6 {
-        gates.push("a", wish(payload, 0, 0), 0, 0).unwrap();
+        gates.push(&"a".into(), queued_request(payload, 0, 0), 0, 0).unwrap();
     }
     assert_eq!(gates.take_where(|payload| payload % 2 == 0), [0, 2, 4]);
-    assert_eq!((sent(&mut gates, 0, 8), gates.held), (vec![1, 3, 5], 0));
+    assert_eq!((sent(&mut gates, 0, 8), gates.queued), (vec![1, 3, 5], 0));
 }
 
 /// Generates dispatches of a few sites that arrive and get responses at random times: (site, time since the previous
@@ -188,14 +191,14 @@ proptest! {
         concurrency in 1..6usize,
     ) {
         let mut gates = SiteGates::new(concurrency);
-        let mut seen: HashMap<Arc<str>, Seen> = HashMap::new();
-        let mut flying: Vec<(Millis, Arc<str>)> = vec![];
+        let mut seen: HashMap<SiteName, Seen> = HashMap::new();
+        let mut flying: Vec<(Millis, SiteName)> = vec![];
         let mut ends = vec![0; arrivals.len()];
         let (mut now, mut sends) = (1_000_000, 0);
         let opened = now;
         let mut coming = arrivals.iter().enumerate().peekable();
         let mut due = now;
-        while coming.peek().is_some() || gates.held > 0 || !flying.is_empty() {
+        while coming.peek().is_some() || gates.queued > 0 || !flying.is_empty() {
             // Advance to the next event of any kind.
             let arrival = coming.peek().map(|(_, (_, wait, _))| due + wait);
             let answer = flying.iter().map(|(at, _)| *at).min();
@@ -204,8 +207,8 @@ proptest! {
             now = next.unwrap_or(now).max(now);
             while let Some((payload, (site, wait, patience))) = coming.next_if(|(_, (_, wait, _))| due + wait <= now) {
                 due += wait;
-                let wish = QueuedRequest { not_after_ms: now + patience, ..wish(payload, now, intervals[*site]) };
-                gates.push(&format!("site{site}"), wish, opened, now).unwrap();
+                let queued_request = QueuedRequest { not_after_ms: now + patience, ..queued_request(payload, now, intervals[*site]) };
+                gates.push(&format!("site{site}").into(), queued_request, opened, now).unwrap();
             }
             for (at, site) in flying.extract_if(.., |(at, _)| *at <= now) {
                 seen.entry(site.clone()).or_default().in_flight -= 1;
@@ -216,17 +219,17 @@ proptest! {
             gates.poll(now, concurrency - flying.len(), &mut turns);
             for turn in turns {
                 match turn {
-                    GateEvent::Late(wish) => {
-                        prop_assert!(wish.not_after_ms < now);
-                        ends[wish.payload] += 1;
+                    GateEvent::Late(queued_request) => {
+                        prop_assert!(queued_request.not_after_ms < now);
+                        ends[queued_request.payload] += 1;
                     }
-                    GateEvent::Send(site, wish) => {
-                        ends[wish.payload] += 1;
-                        prop_assert!(wish.not_before_ms <= now && now <= wish.not_after_ms);
+                    GateEvent::Send(site, queued_request) => {
+                        ends[queued_request.payload] += 1;
+                        prop_assert!(queued_request.not_before_ms <= now && now <= queued_request.not_after_ms);
                         let server = seen.entry(site.clone()).or_default();
                         prop_assert_eq!(server.in_flight, 0);
                         let gap = now - server.last_ms.unwrap_or(opened);
-                        prop_assert!(gap > i64::try_from(wish.interval_ms).unwrap(), "asked after {} ms", gap);
+                        prop_assert!(gap > i64::try_from(queued_request.interval_ms).unwrap(), "asked after {} ms", gap);
                         server.in_flight = 1;
                         flying.push((now + latencies[sends % latencies.len()], site));
                         sends += 1;

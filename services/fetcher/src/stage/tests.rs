@@ -222,7 +222,7 @@ impl Surroundings {
         assert_eq!(self.completed.len() as u64, self.next_offset, "{:?}", self.completed);
         assert!(self.completed.values().all(|&times| times == 1), "{:?}", self.completed);
         let FetcherStage { requests, gates, .. } = &self.stage;
-        assert_eq!((requests.slots, requests.in_flight.len(), gates.held), (0, 0, 0));
+        assert_eq!((requests.slots, requests.in_flight.len(), gates.queued), (0, 0, 0));
         assert!(self.stage.dispatches.is_empty() && self.stage.lookups.is_empty());
     }
 }

@@ -338,7 +338,7 @@ impl Index for DiskIndex {
         self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(Change { before: old, now });
     }
 
-    fn release(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
+    fn make_due(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
         let now = Some(entry.queued());
         let change = Change { before: Some(entry), now };
         self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(change);

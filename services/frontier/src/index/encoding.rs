@@ -6,7 +6,7 @@
 use orbweaver_log::Offset;
 use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, Trail, Traps, UrlContext};
 use orbweaver_stage::IndexCheckpoint;
-use orbweaver_url::{Fingerprint, Policy};
+use orbweaver_url::{CrawlName, Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::{IndexEntry, QueueKey, Rank, is_demoted};
@@ -113,19 +113,19 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
         offset,
         failures: fixed[0],
         blocks: fixed[1],
-        back: is_demoted((u16::from_be_bytes([rest[8], rest[9]]), offset)),
+        demoted: is_demoted((u16::from_be_bytes([rest[8], rest[9]]), offset)),
         not_before_ms,
     };
     Some((fingerprint.try_into().ok().map(Fingerprint), entry))
 }
 
 /// Bit of demoted URLs in the offset of an entry; offsets are below it, as in Kafka.
-const AT_BACK: u64 = 1 << 63;
+const DEMOTED_BIT: u64 = 1 << 63;
 
 /// Encodes an entry. The time comes last, and only for a delayed URL.
 pub(super) fn entry_value(entry: &IndexEntry) -> fjall::UserValue {
     let mut value = [0; 28];
-    value[..8].copy_from_slice(&(entry.offset | if entry.back { AT_BACK } else { 0 }).to_be_bytes());
+    value[..8].copy_from_slice(&(entry.offset | if entry.demoted { DEMOTED_BIT } else { 0 }).to_be_bytes());
     value[8..16].copy_from_slice(&entry.site.0.to_be_bytes());
     value[16..18].copy_from_slice(&entry.depth.to_be_bytes());
     value[18..20].copy_from_slice(&[entry.failures, entry.blocks]);
@@ -138,8 +138,8 @@ pub(super) fn read_entry(value: &[u8]) -> Option<IndexEntry> {
     let (fixed, moment) = value.split_at_checked(20)?;
     let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     Some(IndexEntry {
-        offset: number(0)? & !AT_BACK,
-        back: number(0)? & AT_BACK != 0,
+        offset: number(0)? & !DEMOTED_BIT,
+        demoted: number(0)? & DEMOTED_BIT != 0,
         site: QueueKey(number(8)?),
         depth: u16::from_be_bytes([fixed[16], fixed[17]]),
         failures: fixed[18],
@@ -220,12 +220,12 @@ pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
     let stored: Stored<'_> = postcard::from_bytes(value).ok()?;
     Some(FrontierUrl {
         context: UrlContext {
-            crawl: stored.crawl.to_owned(),
+            crawl: CrawlName::new(stored.crawl).ok()?,
             fingerprint: Fingerprint(stored.fingerprint),
             url: stored.url.to_owned(),
             key: stored.key.map(str::to_owned),
             policy: stored.policy.unwrap_or_default(),
-            site: stored.site.to_owned(),
+            site: stored.site.into(),
             depth: stored.depth,
             sighting: *SIGHTINGS.get(usize::from(stored.sighting & ((1 << SIGHTING_BITS) - 1)))?,
             via: stored.via.map(str::to_owned),
@@ -252,14 +252,14 @@ mod tests {
     use super::*;
 
     fn entry() -> impl Strategy<Value = IndexEntry> {
-        let numbers = (0..AT_BACK, any::<u64>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
+        let numbers = (0..DEMOTED_BIT, any::<u64>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
         numbers.prop_map(|(offset, site, depth, failures, blocks, not_before_ms)| IndexEntry {
             offset,
             site: QueueKey(site),
             depth,
             failures,
             blocks,
-            back: failures > 127,
+            demoted: failures > 127,
             not_before_ms: if blocks > 127 { not_before_ms } else { 0 },
         })
     }
@@ -299,7 +299,7 @@ mod tests {
                     via: (numbers.2 > 127).then(|| texts[4].clone()),
                     chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
                     trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
-                    ..UrlContext::of_seed(&texts[0], texts[1].clone(), texts[3].clone())
+                    ..UrlContext::of_seed(CrawlName::new(&texts[0]).unwrap_or_default(), texts[1].clone(), texts[3].as_str().into())
                 },
                 traps: TRAPS[usize::from(numbers.2 % 3)],
                 content: (numbers.1 > 127).then_some(u32::from(numbers.0)),

@@ -56,7 +56,7 @@ impl Index for MemoryIndex {
         }
     }
 
-    fn release(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
+    fn make_due(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
         self.take_out(&entry);
         self.put_in(fingerprint, entry.queued());
     }

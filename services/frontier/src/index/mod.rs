@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use orbweaver_log::Offset;
 use orbweaver_messages::{FrontierUrl, Millis};
 use orbweaver_stage::IndexCheckpoint;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub use disk::{DiskIndex, FrontierIndex};
@@ -40,7 +40,7 @@ pub struct QueueKey(pub u64);
 impl QueueKey {
     /// Returns the id of a crawl's queue at this site.
     #[must_use]
-    pub fn of(crawl: &str, site: &str) -> Self {
+    pub fn of(crawl: &CrawlName, site: &SiteName) -> Self {
         Self(xxh3_64_with_seed(site.as_bytes(), xxh3_64(crawl.as_bytes())))
     }
 }
@@ -49,11 +49,11 @@ impl QueueKey {
 pub type Rank = (u16, Offset);
 
 /// Bit of demoted URLs in the first part of a rank. Depths from this value on are ranked as equal.
-const BACK: u16 = 0x8000;
+const DEMOTED_RANK: u16 = 0x8000;
 
 /// Returns `true` for the rank of a demoted URL.
 pub(crate) fn is_demoted(rank: Rank) -> bool {
-    rank.0 >= BACK
+    rank.0 >= DEMOTED_RANK
 }
 
 /// Entry of a URL in the index.
@@ -70,7 +70,7 @@ pub struct IndexEntry {
     /// Attempts that got a 429 or 503 response.
     pub blocks: u8,
     /// Whether the URL is demoted behind all URLs of its site that are not.
-    pub back: bool,
+    pub demoted: bool,
     /// 0 in the site's queue, otherwise the time until which the URL is delayed.
     pub not_before_ms: Millis,
 }
@@ -85,7 +85,7 @@ impl IndexEntry {
             depth: waiting.context.depth,
             failures: waiting.failures,
             blocks: waiting.blocks,
-            back: false,
+            demoted: false,
             not_before_ms: if waiting.not_before_ms > now.max(0) { waiting.not_before_ms } else { 0 },
         }
     }
@@ -105,7 +105,7 @@ impl IndexEntry {
     /// Returns the position in the order of the site.
     #[must_use]
     pub fn rank(&self) -> Rank {
-        (self.depth.min(BACK - 1) | if self.back { BACK } else { 0 }, self.offset)
+        (self.depth.min(DEMOTED_RANK - 1) | if self.demoted { DEMOTED_RANK } else { 0 }, self.offset)
     }
 }
 
@@ -122,7 +122,7 @@ pub trait Index: Send + std::fmt::Debug {
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>);
 
     /// Moves a delayed URL into its site's queue. `entry` is the result of [`Index::entry`].
-    fn release(&mut self, fingerprint: Fingerprint, entry: IndexEntry);
+    fn make_due(&mut self, fingerprint: Fingerprint, entry: IndexEntry);
 
     /// Returns the first `most` URLs in a site's queue from the rank `from` on, in order.
     fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;

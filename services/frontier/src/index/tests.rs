@@ -12,7 +12,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> FrontierUrl {
         depth,
         sighting: DiscoveryKind::Link,
         via: Some("http://0.example/".into()),
-        ..UrlContext::of_seed("test", url, format!("{}.example", number % 3))
+        ..UrlContext::of_seed("test".parse().unwrap(), url, format!("{}.example", number % 3).into())
     };
     FrontierUrl {
         blocks: number % 2,
@@ -24,7 +24,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> FrontierUrl {
 }
 
 fn fingerprint(number: u8) -> Fingerprint {
-    Fingerprint::of("test", &number.to_string())
+    Fingerprint::of(&CrawlName::default(), &number.to_string())
 }
 
 fn at(offset: Offset) -> IndexCheckpoint {
@@ -70,7 +70,7 @@ fn said(index: &mut dyn Index) -> Said {
     }
     let mut each = vec![];
     index.each(&mut |entry| each.push(entry)).unwrap();
-    let sites = (0..3).map(|site| QueueKey::of("default", &format!("{site}.example")));
+    let sites = (0..3).map(|site| QueueKey::of(&"default".parse().unwrap(), &format!("{site}.example").into()));
     let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
     let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
     (entries, each, queues, index.delayed(200, 7).unwrap(), index.outdated().clone())
@@ -95,14 +95,14 @@ proptest! {
                 match op {
                     Op::Put(number, depth, wait) => {
                         let waiting = waiting(number, depth, if wait > 127 { wait.into() } else { 0 });
-                        let entry = IndexEntry { back: wait.is_multiple_of(3), ..IndexEntry::of(&waiting, offset, 0) };
+                        let entry = IndexEntry { demoted: wait.is_multiple_of(3), ..IndexEntry::of(&waiting, offset, 0) };
                         index.replace(fingerprint, old, Some((entry, &waiting)));
                     }
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
                     Op::Mark(number, marks) => index.mark(self::fingerprint(number), marks.then_some(offset)),
                     Op::Release => {
                         for (fingerprint, entry) in index.delayed(180, 3).unwrap() {
-                            index.release(fingerprint, entry);
+                            index.make_due(fingerprint, entry);
                         }
                     }
                     _ => {}

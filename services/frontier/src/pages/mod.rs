@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
+use orbweaver_url::CrawlName;
 
 /// Count of a crawl in a partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,7 +50,7 @@ struct Count {
 
 #[derive(Debug, Default)]
 struct Crawl {
-    name: String,
+    name: CrawlName,
     max: Option<u64>,
     counts: BTreeMap<Partition, Count>,
     /// Sum over all partitions.
@@ -92,7 +93,7 @@ struct Own {
     looked_ms: Millis,
     /// Crawls with changes to be written.
     changed: Vec<usize>,
-    /// The present value of [`PageCount::capped_at`], the one written last, and the crawl in whose record it was
+    /// The present value of [`PageCount::held_at`], the one written last, and the crawl in whose record it was
     /// written.
     capped_at: Option<Offset>,
     written_held_at: Option<Offset>,
@@ -102,7 +103,7 @@ struct Own {
 /// Page counts of all crawls.
 #[derive(Debug, Default)]
 pub struct PageCaps {
-    names: HashMap<String, usize>,
+    names: HashMap<CrawlName, usize>,
     crawls: Vec<Crawl>,
     own: BTreeMap<Partition, Own>,
     /// Number of partitions that are open here, and of all partitions.
@@ -118,7 +119,7 @@ struct LatestCount {
     next: Offset,
     /// Owner epoch of the latest writer.
     epoch: u64,
-    /// Values from that writer; see [`PageCount::since`] and [`PageCount::capped_at`].
+    /// Values from that writer; see [`PageCount::since`] and [`PageCount::held_at`].
     since: Offset,
     capped_at: Option<Offset>,
 }
@@ -135,7 +136,7 @@ pub struct CapStatus {
 }
 
 impl PageCaps {
-    fn index(&mut self, crawl: &str) -> usize {
+    fn index(&mut self, crawl: &CrawlName) -> usize {
         if let Some(index) = self.names.get(crawl) {
             return *index;
         }
@@ -144,12 +145,12 @@ impl PageCaps {
         self.crawls.len() - 1
     }
 
-    fn crawl(&self, crawl: &str) -> Option<&Crawl> {
+    fn crawl(&self, crawl: &CrawlName) -> Option<&Crawl> {
         self.names.get(crawl).and_then(|index| self.crawls.get(*index))
     }
 
     /// Sets the page cap of a crawl; `None` for no cap.
-    pub fn limit(&mut self, crawl: &str, max: Option<u64>) {
+    pub fn limit(&mut self, crawl: &CrawlName, max: Option<u64>) {
         let index = self.index(crawl);
         self.crawls[index].max = max;
     }
@@ -157,7 +158,7 @@ impl PageCaps {
     /// Returns the number of pages of a crawl that may be requested now. The remainder up to the cap may be larger if
     /// other instances may use it too.
     #[must_use]
-    pub fn slack(&self, crawl: &str) -> u64 {
+    pub fn slack(&self, crawl: &CrawlName) -> u64 {
         let Some(crawl) = self.crawl(crawl) else { return u64::MAX };
         let Some(left) = crawl.left() else { return u64::MAX };
         if self.served >= self.partitions {
@@ -176,11 +177,10 @@ impl PageCaps {
     }
 
     /// Returns the crawls that have a page cap, by name.
-    pub fn capped(&self) -> impl Iterator<Item = (&str, CapStatus)> {
+    pub fn capped(&self) -> impl Iterator<Item = (&CrawlName, CapStatus)> {
         let standing =
             |crawl: &Crawl| crawl.max.map(|max| CapStatus { pages: crawl.sum.pages, leased: crawl.sum.leased, max });
-        let mut capped: Vec<_> =
-            self.crawls.iter().filter_map(|crawl| Some((&*crawl.name, standing(crawl)?))).collect();
+        let mut capped: Vec<_> = self.crawls.iter().filter_map(|crawl| Some((&crawl.name, standing(crawl)?))).collect();
         capped.sort_unstable_by_key(|(name, _)| *name);
         capped.into_iter()
     }
@@ -250,7 +250,7 @@ impl PageCaps {
 
     /// Counts an outcome of a partition, in order; `page_of` is its crawl if it is a page. An outcome that was counted
     /// before is ignored.
-    pub fn outcome(&mut self, partition: Partition, offset: Offset, page_of: Option<&str>) {
+    pub fn outcome(&mut self, partition: Partition, offset: Offset, page_of: Option<&CrawlName>) {
         let next = &mut self.own(partition).next;
         if offset < *next {
             return;
@@ -307,16 +307,16 @@ impl PageCaps {
     }
 
     /// Adds a lease.
-    pub fn lease(&mut self, partition: Partition, crawl: &str) {
+    pub fn add_lease(&mut self, partition: Partition, crawl: &CrawlName) {
         self.change_leases(partition, crawl, 1);
     }
 
     /// Removes a lease.
-    pub fn release(&mut self, partition: Partition, crawl: &str) {
+    pub fn remove_lease(&mut self, partition: Partition, crawl: &CrawlName) {
         self.change_leases(partition, crawl, -1);
     }
 
-    fn change_leases(&mut self, partition: Partition, crawl: &str, by: i64) {
+    fn change_leases(&mut self, partition: Partition, crawl: &CrawlName, by: i64) {
         let index = self.index(crawl);
         let Some(own) = self.own.get_mut(&partition) else { return };
         let crawl = &mut self.crawls[index];

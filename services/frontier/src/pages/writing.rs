@@ -2,6 +2,7 @@
 
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
+use orbweaver_url::CrawlName;
 
 use super::{Own, PageCaps, change};
 
@@ -17,7 +18,7 @@ const CLOSE: u64 = 16;
 impl PageCaps {
     /// Notes that the partition is blocked until the cap of some crawl is raised, one of which is given; see
     /// `PageCount::held_at`. `None` if it is not blocked.
-    pub fn hold(&mut self, partition: Partition, capped_at: Option<(Offset, &str)>) {
+    pub fn hold(&mut self, partition: Partition, capped_at: Option<(Offset, &CrawlName)>) {
         let by = capped_at.map(|(_, crawl)| self.index(crawl));
         let Some(own) = self.own.get_mut(&partition) else { return };
         own.capped_at = capped_at.map(|(offset, _)| offset);

@@ -5,27 +5,28 @@
 
 use orbweaver_log::Offset;
 use orbweaver_messages::Millis;
+use orbweaver_url::CrawlName;
 
-use super::{LET_GO_BATCH, PartitionFrontier};
+use super::{PartitionFrontier, RESUME_BATCH};
 use crate::{decision::DecisionContext, index::IndexEntry};
 
 impl PartitionFrontier {
     /// Returns the number of URLs in capped queues.
     #[must_use]
     pub fn capped_urls(&self) -> usize {
-        self.sites.held()
+        self.sites.capped()
     }
 
     /// Returns the read offset of `crawl.frontier` and one capped crawl, if only a raised cap allows progress.
     #[must_use]
-    pub fn capped_at(&self) -> Option<(Offset, &str)> {
-        let is_idle = self.sites.held() == self.sites.waiting() && self.active.is_empty() && self.outdated.is_empty();
+    pub fn capped_at(&self) -> Option<(Offset, &CrawlName)> {
+        let is_idle = self.sites.capped() == self.sites.waiting() && self.active.is_empty() && self.outdated.is_empty();
         let (crawl, _) = self.held.first_key_value()?;
         is_idle.then_some((self.end, crawl))
     }
 
     /// Pauses the URL's queue until its crawl's cap is raised; the URL stays first.
-    pub(super) fn pause_for_cap(&mut self, crawl: &str, entry: &IndexEntry, now: Millis) {
+    pub(super) fn pause_for_cap(&mut self, crawl: &CrawlName, entry: &IndexEntry, now: Millis) {
         self.sites.hold(entry, now);
         match self.held.get_mut(crawl) {
             Some(sites) => sites.push_back(entry.site),
@@ -33,18 +34,18 @@ impl PartitionFrontier {
         }
     }
 
-    /// Resumes as many queues per crawl as pages remain, up to `LET_GO_BATCH`, which keeps a call short. Returns `true`
+    /// Resumes as many queues per crawl as pages remain, up to `RESUME_BATCH`, which keeps a call short. Returns `true`
     /// if more could resume.
     pub(super) fn resume_after_cap(&mut self, turn: &DecisionContext<'_>) -> bool {
         let mut more = false;
         let Self { held, sites, .. } = self;
         held.retain(|crawl, waiting| {
             let slack = turn.pages.slack(crawl);
-            for _ in 0..slack.min(LET_GO_BATCH) {
+            for _ in 0..slack.min(RESUME_BATCH) {
                 let Some(site) = waiting.pop_front() else { break };
                 sites.resume_after_cap(site, turn.now);
             }
-            more |= slack > LET_GO_BATCH && !waiting.is_empty();
+            more |= slack > RESUME_BATCH && !waiting.is_empty();
             !waiting.is_empty()
         });
         more

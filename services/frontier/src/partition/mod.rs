@@ -24,7 +24,7 @@ use orbweaver_log::{Offset, Partition, TopicPartition};
 use orbweaver_messages::{Dispatch, DispatchId, FrontierUrl, Millis, Outcome, topic};
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
 use crate::{
     FrontierConfig, SiteLoad,
@@ -45,7 +45,7 @@ const EXPIRE_BATCH: u64 = 512;
 /// Maximum number of ready URLs that are demoted, refused or found to be capped per call.
 const PASS_OVER_BATCH: usize = 512;
 /// Maximum number of site queues resumed per crawl and call after a cap was raised.
-const LET_GO_BATCH: u64 = 512;
+const RESUME_BATCH: u64 = 512;
 /// Maximum number of delayed URLs that are released per call.
 const WAKE_BATCH: usize = 512;
 
@@ -170,7 +170,7 @@ pub struct PartitionFrontier {
     end: Offset,
     limit: DispatchLimit,
     /// Sites whose queues are paused at a page cap, by crawl.
-    held: BTreeMap<String, VecDeque<QueueKey>>,
+    held: BTreeMap<CrawlName, VecDeque<QueueKey>>,
 }
 
 impl PartitionFrontier {
@@ -246,7 +246,7 @@ impl PartitionFrontier {
             let offset = rank.1;
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.context.fingerprint;
-            let entry = IndexEntry { site, back: is_demoted(rank), ..IndexEntry::of(&waiting, offset, Millis::MAX) };
+            let entry = IndexEntry { site, demoted: is_demoted(rank), ..IndexEntry::of(&waiting, offset, Millis::MAX) };
             if turn.pages.slack(&waiting.context.crawl) == 0 {
                 self.pause_for_cap(&waiting.context.crawl, &entry, turn.now);
                 passed_over += 1;
@@ -262,7 +262,7 @@ impl PartitionFrontier {
             dispatch.context.trail = trail;
             turn.out.push(Decision::Dispatch(Box::new(dispatch)));
             self.idle.remove(offset);
-            turn.pages.lease(self.owner.partition, &waiting.context.crawl);
+            turn.pages.add_lease(self.owner.partition, &waiting.context.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, Box::new(waiting)) });
             self.leases.add(Lease { dispatched_at_ms: turn.now, fingerprint, id });
         }
@@ -329,7 +329,7 @@ impl PartitionFrontier {
         if self.next_wake_ms.is_some_and(|at| at <= now) {
             let due = self.index.delayed(now, WAKE_BATCH)?;
             for (fingerprint, entry) in &due {
-                self.index.release(*fingerprint, *entry);
+                self.index.make_due(*fingerprint, *entry);
                 match self.active.get_mut(fingerprint) {
                     Some(active) => active.entry = active.entry.queued(),
                     None => self.sites.enqueue(entry.site, entry.rank(), now),

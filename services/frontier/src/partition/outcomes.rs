@@ -23,7 +23,7 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         self.limit.count();
-        let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.context.crawl);
+        let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&outcome.context.crawl);
         turn.pages.outcome(self.owner.partition, origin.offset, page_of);
         if let Some(delay) = outcome.crawl_delay_ms {
             self.sites.learn_delay(QueueKey::of(&outcome.context.crawl, &outcome.context.site), delay);
@@ -50,7 +50,7 @@ impl PartitionFrontier {
             Some(Active { entry, busy: ActiveState::Leased(_, mut waiting) }) => {
                 let requested = outcome.requested_at_ms.is_some();
                 let round_trip_ms = outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms);
-                let is_answered = self.release((&entry, &waiting), requested.then_some(round_trip_ms), turn);
+                let is_answered = self.end_lease((&entry, &waiting), requested.then_some(round_trip_ms), turn);
                 let resets = is_answered && waiting.lost > 0;
                 if resets {
                     waiting.lost = 0;
@@ -181,7 +181,7 @@ impl PartitionFrontier {
             self.active.insert(lease.fingerprint, Active { entry, busy });
             return Ok(());
         };
-        let is_answered = self.release((&entry, &waiting), None, turn);
+        let is_answered = self.end_lease((&entry, &waiting), None, turn);
         let is_lost = self.leases.is_lost(lease);
         let before = if is_answered { 0 } else { waiting.lost };
         let lost = before.saturating_add(u8::from(is_lost));
@@ -226,14 +226,14 @@ impl PartitionFrontier {
 
     /// Releases the lease on a URL, `round_trip_ms` after the dispatch was made, if known. Returns `true` if a fetcher
     /// answered this dispatch of the URL or an earlier one meanwhile.
-    pub(super) fn release(
+    pub(super) fn end_lease(
         &mut self,
         (entry, waiting): (&IndexEntry, &FrontierUrl),
         round_trip_ms: Option<Millis>,
         turn: &mut DecisionContext<'_>,
     ) -> bool {
         self.sites.end(entry, round_trip_ms, turn.now);
-        turn.pages.release(self.owner.partition, &waiting.context.crawl);
+        turn.pages.remove_lease(self.owner.partition, &waiting.context.crawl);
         self.leases.end(waiting.context.fingerprint)
     }
 }

@@ -47,12 +47,12 @@ impl PartitionFrontier {
         }
         let (pattern, verdict) = self.patterns.judge(waiting);
         match verdict {
-            Verdict::Demote | Verdict::Refuse if !entry.back => {
-                let back = self.demote(*entry);
+            Verdict::Demote | Verdict::Refuse if !entry.demoted => {
+                let demoted = self.demote(*entry);
                 // The index may have more information on the URL than its record.
                 let known = self.index.entry(waiting.context.fingerprint)?.unwrap_or(*entry);
-                self.index.replace(waiting.context.fingerprint, Some(known), Some((back, waiting)));
-                self.sites.pass_over(entry, Some(back.rank()), turn.now);
+                self.index.replace(waiting.context.fingerprint, Some(known), Some((demoted, waiting)));
+                self.sites.pass_over(entry, Some(demoted.rank()), turn.now);
                 Ok(None)
             }
             Verdict::Refuse => {
@@ -65,7 +65,7 @@ impl PartitionFrontier {
 
     fn demote(&mut self, entry: IndexEntry) -> IndexEntry {
         self.demote += 1;
-        IndexEntry { back: true, ..entry }
+        IndexEntry { demoted: true, ..entry }
     }
 
     /// Ends a URL without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.

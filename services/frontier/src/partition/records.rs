@@ -1,4 +1,4 @@
-//! Effects of the records of `crawl.frontier`.
+//! Handling of the records of `crawl.frontier`: queued URLs and tombstones.
 
 use std::borrow::Cow;
 
@@ -87,7 +87,7 @@ impl PartitionFrontier {
                     Decision::Complete(replaced)
                 });
                 known.written_at_ms = waiting.written_at_ms;
-                entry = IndexEntry { back: leased.back, ..entry.queued() };
+                entry = IndexEntry { demoted: leased.demoted, ..entry.queued() };
                 self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, known) });
             }
             // The partition's own record, read back. The plan that appended it completed the old one. A record without
@@ -195,7 +195,7 @@ impl PartitionFrontier {
                 self.active.insert(fingerprint, active);
             }
             Some(Active { entry, busy: ActiveState::Leased(_, waiting) }) => {
-                self.release((&entry, &waiting), None, turn);
+                self.end_lease((&entry, &waiting), None, turn);
                 let waiting = self.as_found(&entry, waiting)?;
                 self.remove_or_rewrite(entry, waiting, epoch, turn);
             }

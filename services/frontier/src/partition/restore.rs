@@ -179,7 +179,7 @@ impl PartitionFrontier {
     fn queue_what_is_due(&mut self, now: Millis) -> Result<(), IndexError> {
         loop {
             let due = self.index.delayed(now, WAKE_BATCH)?;
-            due.iter().for_each(|(fingerprint, entry)| self.index.release(*fingerprint, *entry));
+            due.iter().for_each(|(fingerprint, entry)| self.index.make_due(*fingerprint, *entry));
             if due.len() < WAKE_BATCH {
                 return Ok(());
             }
@@ -212,12 +212,12 @@ impl PartitionFrontier {
             };
             if entry.is_delayed() {
                 // The URL was due when it was dispatched.
-                self.index.release(fingerprint, entry);
+                self.index.make_due(fingerprint, entry);
                 entry = entry.queued();
             }
             let waiting = Box::new(self.index.waiting(entry.offset)?);
             leased.insert(entry.offset);
-            pages.lease(self.owner.partition, &waiting.context.crawl);
+            pages.add_lease(self.owner.partition, &waiting.context.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, waiting) });
             // A dispatch from a clock ahead of the local one counts as made now.
             self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });

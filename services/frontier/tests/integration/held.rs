@@ -21,7 +21,7 @@ fn waiting(offset: u64, crawl: &str) -> (Origin, ConsumerRecord) {
 fn outcome(offset: u64, dispatch: &Dispatch, kind: OutcomeKind) -> (Origin, ConsumerRecord) {
     let asked = Some(NOW);
     let outcome = Outcome { requested_at_ms: asked, answered_at_ms: asked, ..Outcome::of(dispatch, kind, None, NOW) };
-    delivered(topic::OUTCOMES, offset, outcome.context.site.clone(), Some(encode(&outcome)))
+    delivered(topic::OUTCOMES, offset, outcome.context.site.to_string(), Some(encode(&outcome)))
 }
 
 fn dispatched(actions: &Wanted) -> Vec<Dispatch> {
@@ -34,7 +34,7 @@ fn counts(actions: &Wanted) -> Vec<PageCount> {
 
 /// Returns a count of no pages in partition 0.
 fn count() -> PageCount {
-    let crawl = "docs".to_owned();
+    let crawl = "docs".parse().unwrap();
     PageCount { crawl, partition: 0, epoch: 0, pages: 0, leased: 0, upto: 0, since: 0, held_at: None }
 }
 
@@ -70,7 +70,8 @@ fn what_others_have_fetched_counts_and_a_share_of_what_is_left_may_be_asked_for(
     follow(&mut stage, &definition(3, "docs", Some(100)));
     let others = |offset, pages, leased| {
         let count = PageCount { partition: 1, epoch: 5, pages, leased, upto: 200, since: 100, ..count() };
-        let (_, mut record) = delivered(topic::CONTROL, offset, pages_key("docs", 1), Some(encode(&count)));
+        let (_, mut record) =
+            delivered(topic::CONTROL, offset, pages_key(&"docs".parse().unwrap(), 1), Some(encode(&count)));
         record.tp.partition = 1;
         record
     };
@@ -114,8 +115,8 @@ fn that_nothing_is_left_but_what_is_held_is_written_down_and_taken_back() {
     follow(&mut stage, &definition(4, "docs", Some(9)));
     let raised = tick(&mut stage, NOW + 2_000);
     assert_eq!(dispatched(&raised).len(), 2);
-    let back = counts(&raised).remove(0);
-    assert_eq!((back.pages, back.leased, back.held_at), (1, 2, None));
+    let demoted = counts(&raised).remove(0);
+    assert_eq!((demoted.pages, demoted.leased, demoted.held_at), (1, 2, None));
 }
 
 #[test]
@@ -123,10 +124,10 @@ fn a_restart_counts_on_where_the_records_end() {
     let mut stage = stage(&Registry::new(), 0);
     let count = PageCount { pages: 7, leased: 3, upto: 20, since: 18, ..count() };
     follow(&mut stage, &definition(3, "docs", Some(9)));
-    follow(&mut stage, &delivered(topic::CONTROL, 4, pages_key("docs", 0), Some(encode(&count))).1);
+    follow(&mut stage, &delivered(topic::CONTROL, 4, pages_key(&"docs".parse().unwrap(), 0), Some(encode(&count))).1);
     assert_eq!(stage.look_back_offset(0, topic::OUTCOMES), Some(18));
     assert_eq!(stage.look_back_offset(0, topic::SCHEDULED), None);
-    let context = UrlContext::of_seed("docs", "https://example.org/".to_owned(), "example.org".to_owned());
+    let context = UrlContext::of_seed("docs".parse().unwrap(), "https://example.org/".to_owned(), "example.org".into());
     let id = DispatchId { epoch: 0, sequence: 0 };
     let dispatch = Dispatch::of(&FrontierUrl::admitted(context, 0), id, false, NOW);
     let ended = |offset: u64| outcome(offset, &dispatch, OutcomeKind::Fetched);

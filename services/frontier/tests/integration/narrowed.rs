@@ -59,9 +59,9 @@ fn its_outcome_is_durable_before_its_tombstone_and_that_before_its_origin_comple
     assert_eq!((outcome.tp.topic, tombstone.tp.topic), (topic::OUTCOMES, topic::FRONTIER));
     assert_eq!((&tombstone.value, &plan.completes), (&None, &vec![origin]));
     // The outcome is read back and changes nothing.
-    let back = delivered(topic::OUTCOMES, 0, "site".to_owned(), outcome.value.clone());
-    let actions = receive(&mut stage, vec![back.clone()]);
-    assert_eq!(actions.completes, [back.0]);
+    let demoted = delivered(topic::OUTCOMES, 0, "site".to_owned(), outcome.value.clone());
+    let actions = receive(&mut stage, vec![demoted.clone()]);
+    assert_eq!(actions.completes, [demoted.0]);
     assert!(actions.plans.is_empty(), "{:?}", actions.plans);
 }
 

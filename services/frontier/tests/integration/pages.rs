@@ -98,7 +98,7 @@ impl World {
         // A resumed process may have written a lower offset than was deleted since: others counted those outcomes.
         let from = begins[at].max(process.pages.counted_upto(partition) as usize);
         for (offset, page) in outcomes[at].iter().enumerate().skip(from) {
-            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of]));
+            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of].parse().unwrap()).as_ref());
         }
         process.pages.serve(partition, *claims, PARTITIONS);
         // Incomplete outcomes are received again.
@@ -149,7 +149,7 @@ impl World {
         let from = process.reads[&partition];
         let upto = self.outcomes[at].len().saturating_sub(but).max(from);
         for (offset, page) in self.outcomes[at].iter().enumerate().take(upto).skip(from) {
-            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of]));
+            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of].parse().unwrap()).as_ref());
         }
         process.reads.insert(partition, upto);
     }
@@ -166,7 +166,11 @@ impl World {
             Op::Read(partition, but) => self.read(partition, but),
             Op::Lease(partition, of, ends) => {
                 let pages = &mut self.processes[self.owner[partition as usize]].pages;
-                if ends { pages.release(partition, CRAWLS[of]) } else { pages.lease(partition, CRAWLS[of]) }
+                if ends {
+                    pages.remove_lease(partition, &CRAWLS[of].parse().unwrap());
+                } else {
+                    pages.add_lease(partition, &CRAWLS[of].parse().unwrap());
+                }
             }
             Op::Write(partition, land) => self.write(partition, land),
             Op::Move { partition, to, wakes, learns } => {
@@ -242,8 +246,8 @@ proptest! {
         }
         let mut fresh = PageCaps::default();
         for crawl in CRAWLS {
-            fresh.limit(crawl, Some(0));
-            world.processes.iter_mut().for_each(|process| process.pages.limit(crawl, Some(0)));
+            fresh.limit(&crawl.parse().unwrap(), Some(0));
+            world.processes.iter_mut().for_each(|process| process.pages.limit(&crawl.parse().unwrap(), Some(0)));
         }
         world.control.iter().flatten().for_each(|(offset, record)| fresh.apply(*offset, record));
         for (of, crawl) in CRAWLS.into_iter().enumerate() {
@@ -257,34 +261,34 @@ proptest! {
     #[test]
     fn one_frontier_reaches_a_cap_exactly(max in 0u64..50, ends in prop::collection::vec(any::<bool>(), 0..80)) {
         let mut pages = PageCaps::default();
-        pages.limit("docs", Some(max));
+        pages.limit(&"docs".parse().unwrap(), Some(max));
         (0..4).for_each(|partition| pages.serve(partition, 1, 4));
         let (mut fetched, mut next) = (0, 0);
         for is_page in ends.into_iter().chain([true; 60]) {
-            if pages.slack("docs") == 0 {
+            if pages.slack(&"docs".parse().unwrap()) == 0 {
                 break;
             }
-            pages.lease(next % 4, "docs");
-            pages.outcome(next % 4, u64::from(next / 4), is_page.then_some("docs"));
-            pages.release(next % 4, "docs");
+            pages.add_lease(next % 4, &"docs".parse().unwrap());
+            pages.outcome(next % 4, u64::from(next / 4), is_page.then_some(&"docs".parse().unwrap()));
+            pages.remove_lease(next % 4, &"docs".parse().unwrap());
             (fetched, next) = (fetched + u64::from(is_page), next + 1);
         }
         prop_assert_eq!(fetched, max);
-        prop_assert_eq!(pages.slack("other"), u64::MAX);
+        prop_assert_eq!(pages.slack(&"other".parse().unwrap()), u64::MAX);
     }
 
     #[test]
     fn frontiers_that_hear_of_each_other_late_use_a_share_of_what_is_left_each(max in 1u64..2_000, instances in 2u32..8) {
         let mut all: Vec<PageCaps> = (0..instances).map(|_| PageCaps::default()).collect();
         for (partition, pages) in (0..).zip(&mut all) {
-            pages.limit("docs", Some(max));
+            pages.limit(&"docs".parse().unwrap(), Some(max));
             pages.serve(partition, 1, instances);
         }
         // Each dispatches as many URLs as it may before any instance reads another's count.
         let mut asked = 0;
         for (partition, pages) in (0..).zip(&mut all) {
-            while pages.slack("docs") > 0 {
-                pages.lease(partition, "docs");
+            while pages.slack(&"docs".parse().unwrap()) > 0 {
+                pages.add_lease(partition, &"docs".parse().unwrap());
                 asked += 1;
             }
         }
@@ -292,18 +296,18 @@ proptest! {
         // Once all have written their counts and read the others, none may dispatch any more.
         let written: Vec<_> = (0..).zip(&mut all).flat_map(|(partition, pages)| pages.write(partition, LONG_MS)).collect();
         all.iter_mut().for_each(|pages| written.iter().for_each(|record| pages.apply(0, record)));
-        prop_assert!(all.iter().all(|pages| pages.slack("docs") == 0));
+        prop_assert!(all.iter().all(|pages| pages.slack(&"docs".parse().unwrap()) == 0));
     }
 }
 
 /// Returns the times of the writes, in seconds from the start, with one page every 10 ms for 100 s.
 fn written(max: Option<u64>) -> Vec<u64> {
     let mut pages = PageCaps::default();
-    pages.limit("docs", max);
+    pages.limit(&"docs".parse().unwrap(), max);
     pages.serve(0, 1, 1);
     let mut moments = vec![];
     for page in 0..10_000 {
-        pages.outcome(0, page, Some("docs"));
+        pages.outcome(0, page, Some(&"docs".parse().unwrap()));
         let now = LONG_MS + i64::try_from(page).unwrap() * 10;
         if !pages.write(0, now).is_empty() {
             pages.settled(0, 1);
@@ -325,10 +329,10 @@ fn what_nobody_has_to_know_soon_is_written_now_and_then_and_more_often_close_to_
 fn nothing_more_is_written_before_what_was_written_is_durable() {
     let mut pages = PageCaps::default();
     pages.serve(0, 1, 1);
-    pages.outcome(0, 4, Some("docs"));
+    pages.outcome(0, 4, Some(&"docs".parse().unwrap()));
     let first = pages.write(0, LONG_MS);
     assert_eq!((first[0].pages, first[0].upto, first[0].since), (1, 5, 0));
-    pages.outcome(0, 5, Some("docs"));
+    pages.outcome(0, 5, Some(&"docs".parse().unwrap()));
     assert_eq!(pages.write(0, 3 * LONG_MS), vec![]);
     pages.settled(0, 1);
     let second = pages.write(0, 3 * LONG_MS);

@@ -24,9 +24,9 @@ pub(crate) fn delivered(topic: Topic, offset: u64, key: String, value: Option<By
 pub(crate) fn definition(version: u64, crawl: &str, change: impl FnOnce(&mut CrawlDefinition)) -> ConsumerRecord {
     let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
     let host: CrawlDefinition = serde_json::from_str(host).unwrap();
-    let mut definition = CrawlDefinition { name: crawl.to_owned(), exclude: vec![], ..host };
+    let mut definition = CrawlDefinition { name: crawl.parse().unwrap(), exclude: vec![], ..host };
     change(&mut definition);
-    delivered(topic::CONTROL, version, crawl_key(crawl), Some(encode(&definition))).1
+    delivered(topic::CONTROL, version, crawl_key(&crawl.parse().unwrap()), Some(encode(&definition))).1
 }
 
 /// Returns the record of a queued URL of a crawl, at a site that all crawls share.
@@ -36,7 +36,8 @@ pub(crate) fn waiting(
     path: &str,
     change: impl FnOnce(&mut FrontierUrl),
 ) -> (Origin, ConsumerRecord) {
-    let context = UrlContext::of_seed(crawl, format!("https://example.org/{path}"), "example.org".to_owned());
+    let context =
+        UrlContext::of_seed(crawl.parse().unwrap(), format!("https://example.org/{path}"), "example.org".into());
     let mut waiting = FrontierUrl::admitted(context, 0);
     change(&mut waiting);
     delivered(topic::FRONTIER, offset, waiting.context.fingerprint.to_string(), Some(encode(&waiting)))

@@ -27,7 +27,7 @@ async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
         let context = UrlContext {
             depth: 1,
             sighting: DiscoveryKind::Link,
-            ..UrlContext::of_seed(crawl, url, format!("{}.example", number % 7))
+            ..UrlContext::of_seed(crawl.parse().unwrap(), url, format!("{}.example", number % 7).into())
         };
         let waiting = FrontierUrl::admitted(context, 1);
         let key = Some(Bytes::from(waiting.context.fingerprint.to_string()));

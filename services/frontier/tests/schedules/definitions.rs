@@ -51,7 +51,7 @@ impl Control {
         for (version, said) in self.all.iter().enumerate().skip(self.latest) {
             let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
             let definition = CrawlDefinition {
-                name: CRAWL.to_owned(),
+                name: CRAWL.parse().unwrap(),
                 exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
                 max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
                 ..serde_json::from_str(host).unwrap()

@@ -253,7 +253,7 @@ fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_i
         let trap = world.admitted;
         world.settle();
         world.admit_and_settle(1 + 192);
-        world.pages.limit(CRAWL, None);
+        world.pages.limit(&CRAWL.parse().unwrap(), None);
         world.settle();
         let order = order(&mut world, 1000);
         assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
@@ -273,12 +273,12 @@ fn what_comes_before_the_back_is_kept_waiting_by_a_quarter_of_the_slots_at_most_
         let mut world = World::configured(Some(0), config);
         (0..=BUDGET).for_each(|_| world.admit_trap(1));
         world.settle();
-        world.pages.limit(CRAWL, None);
+        world.pages.limit(&CRAWL.parse().unwrap(), None);
         world.settle();
         for _ in 0..30 {
             world.end(OutcomeKind::Fetched);
         }
-        assert_eq!(world.in_flight.len(), 20, "there is nothing but the back");
+        assert_eq!(world.in_flight.len(), 20, "there is nothing but the demoted");
         if restarts {
             world.restart(true);
         }
@@ -290,8 +290,8 @@ fn what_comes_before_the_back_is_kept_waiting_by_a_quarter_of_the_slots_at_most_
         while let Some(first) = world.in_flight.iter().position(|dispatch| !is_trap(dispatch)) {
             world.in_flight.swap(0, first);
             world.end(OutcomeKind::Fetched);
-            let back = world.in_flight.iter().filter(|dispatch| is_trap(dispatch)).count();
-            assert_eq!(back, 20, "demoted URLs continue when nothing else is queued and a slot is free");
+            let demoted = world.in_flight.iter().filter(|dispatch| is_trap(dispatch)).count();
+            assert_eq!(demoted, 20, "demoted URLs continue when nothing else is queued and a slot is free");
         }
         let left = order(&mut world, 1000).len();
         assert!(left > 100 && world.waiting() == 0, "{left}");
@@ -304,7 +304,7 @@ fn beyond_the_hard_limit_what_its_pattern_led_to_is_refused_and_counted_in_a_cra
     (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 64));
     (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 128));
     world.settle();
-    world.pages.limit(CRAWL, None);
+    world.pages.limit(&CRAWL.parse().unwrap(), None);
     world.settle();
     let fetched = order(&mut world, 1000).len();
     assert_eq!((fetched, world.refused), (HARD_LIMIT as usize, HARD_LIMIT as u32), "one half was passed once only");

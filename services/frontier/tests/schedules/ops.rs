@@ -56,7 +56,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         6 => kind.clone().prop_map(Op::Answer),
         1 => Just(Op::Lose),
         1 => kind.clone().prop_map(Op::Repeat),
-        1 => (kind, any::<u8>()).prop_map(|(kind, back)| Op::Cut(kind, back)),
+        1 => (kind, any::<u8>()).prop_map(|(kind, demoted)| Op::Cut(kind, demoted)),
         1 => any::<u8>().prop_map(Op::Define),
         3 => any::<u16>().prop_map(Op::Pass),
         1 => Just(Op::Write),
@@ -70,7 +70,7 @@ impl World {
     pub(crate) fn play(&mut self, op: &Op) {
         match *op {
             Op::Admit(site) => self.admit(site),
-            Op::Again(back) => self.admit_again(back),
+            Op::Again(demoted) => self.admit_again(demoted),
             Op::Flood(site) => (0..40).for_each(|_| self.admit_trap(site)),
             Op::Answer(kind) => self.answer(kind, 1),
             Op::Repeat(kind) => self.answer(kind, 2),
@@ -81,15 +81,15 @@ impl World {
             Op::Write => self.frontier.write().unwrap(),
             Op::Crash => self.crash(true),
             Op::CrashWithoutIndex => self.crash(false),
-            Op::Cut(kind, back) => {
+            Op::Cut(kind, demoted) => {
                 self.answer(kind, 1);
-                self.cut(back, usize::from(back % 5));
-                self.crash(back >= 128);
+                self.cut(demoted, usize::from(demoted % 5));
+                self.crash(demoted >= 128);
             }
-            Op::Stale(back) => {
-                self.bury_late(back);
+            Op::Stale(demoted) => {
+                self.bury_late(demoted);
                 // The tombstone is not read before the next owner restores it.
-                self.crash(back >= 128);
+                self.crash(demoted >= 128);
             }
         }
         self.settle();

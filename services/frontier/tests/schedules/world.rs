@@ -112,7 +112,7 @@ impl World {
             claims: 0,
             control: Control::new(),
         };
-        world.pages.limit(CRAWL, max_pages);
+        world.pages.limit(&CRAWL.parse().unwrap(), max_pages);
         world.pages.serve(0, 0, 1);
         world.frontier.open(opening(0, [0, 0]), world.now, &mut world.pages).unwrap();
         world
@@ -233,12 +233,12 @@ impl World {
     }
 
     /// Discovers a URL again, at the same depth, or at one less or more.
-    pub(crate) fn admit_again(&mut self, back: u8) {
+    pub(crate) fn admit_again(&mut self, demoted: u8) {
         let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
-        let Some(mut again) = admitted.rev().nth(usize::from(back % 8)).cloned() else { return };
+        let Some(mut again) = admitted.rev().nth(usize::from(demoted % 8)).cloned() else { return };
         // As normalizer-dedup admits it.
         (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
-        again.context.depth = match back / 8 % 3 {
+        again.context.depth = match demoted / 8 % 3 {
             0 => again.context.depth,
             1 => again.context.depth.saturating_sub(1),
             _ => again.context.depth + 1,
@@ -247,14 +247,14 @@ impl World {
     }
 
     /// Appends the tombstone of a former owner for a record that is not the last of its URL.
-    pub(crate) fn bury_late(&mut self, back: u8) {
+    pub(crate) fn bury_late(&mut self, demoted: u8) {
         let waits = |(offset, (fingerprint, record)): (usize, &(Fingerprint, Result<FrontierUrl, Tombstone>))| {
             record.is_ok().then_some((offset, *fingerprint))
         };
         let records: Vec<_> = self.records.iter().enumerate().filter_map(waits).collect();
         let replaced =
             |&&(offset, of): &&(usize, Fingerprint)| records.iter().any(|(at, url)| *at > offset && *url == of);
-        let Some(&(ended, fingerprint)) = records.iter().rev().filter(replaced).nth(usize::from(back % 4)) else {
+        let Some(&(ended, fingerprint)) = records.iter().rev().filter(replaced).nth(usize::from(demoted % 4)) else {
             return;
         };
         let Ok(waiting) = &self.records[ended].1 else { return };
@@ -301,7 +301,7 @@ impl World {
         let context = UrlContext {
             depth: u16::from(site / 64),
             sighting: DiscoveryKind::Link,
-            ..UrlContext::of_seed(CRAWL, url, format!("{}.example", site % 4))
+            ..UrlContext::of_seed(CRAWL.parse().unwrap(), url, format!("{}.example", site % 4).into())
         };
         FrontierUrl::admitted(context, self.now)
     }
@@ -370,7 +370,11 @@ impl World {
         }
         self.pages = PageCaps::default();
         for (offset, outcome) in self.outcomes.iter().enumerate() {
-            self.pages.outcome(0, offset as u64, (outcome.kind == OutcomeKind::Fetched).then_some(CRAWL));
+            self.pages.outcome(
+                0,
+                offset as u64,
+                (outcome.kind == OutcomeKind::Fetched).then_some(&CRAWL.parse().unwrap()),
+            );
             self.frontier.restore_outcome(offset as u64, outcome).unwrap();
         }
         self.control.crash();
@@ -407,9 +411,9 @@ impl World {
 
     /// Lets the frontier decide on the next outcome, admits a URL again before the decisions are carried out, and lets
     /// the frontier handle `steps` more records.
-    pub(crate) fn cut(&mut self, back: u8, steps: usize) {
+    pub(crate) fn cut(&mut self, demoted: u8, steps: usize) {
         let decisions = self.decide().unwrap_or_default();
-        self.admit_again(back);
+        self.admit_again(demoted);
         decisions.into_iter().for_each(|decision| self.carry_out(decision));
         for _ in 0..steps {
             self.step();

@@ -22,7 +22,8 @@ fn links_of_a_record_that_wait_for_the_same_plan_share_its_other_fields() {
     let directory = tempfile::tempdir().unwrap();
     let mut stage = NormalizerDedup::new(Config::new(directory.path())).unwrap();
     let crawl = Config { default_max_depth: Some(3), default_scope: Scope::Any, ..Config::default() };
-    let (_, control) = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&crawl.definition(1, 0)));
+    let (_, control) =
+        delivered(topic::CONTROL, 0, &crawl_key(&"default".parse().unwrap()), encode(&crawl.definition(1, 0)));
     stage.receive_tailed(&control, 0, &mut Actions::default()).unwrap();
     let opening =
         PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };

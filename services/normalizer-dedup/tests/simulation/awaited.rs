@@ -119,7 +119,7 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
     life.step(&mut world, 0);
     let written = world.records(topic::CONTROL).next().expect("a definition");
     let definition: CrawlDefinition = decode("crawl-definition", written.value.as_ref()).expect("a definition");
-    assert_eq!((definition.name.as_str(), definition.scope, definition.max_depth), ("default", Scope::Any, Some(3)));
+    assert_eq!((&*definition.name, definition.scope, definition.max_depth), ("default", Scope::Any, Some(3)));
     assert_eq!((definition.max_pages, definition.traps), (Some(1_000), Traps::Strict));
     assert_eq!((definition.pins.partitions, definition.exclude.len()), (1, 1));
     assert_eq!(definition.pins.canonical_policy, "aggressive/1");

@@ -20,7 +20,7 @@ fn redefine(world: &mut World, life: &mut Life, change: impl FnOnce(&mut CrawlDe
     let mut definition: CrawlDefinition =
         decode("crawl-definition", last.and_then(|record| record.value.as_ref())).expect("a definition");
     change(&mut definition);
-    world.put(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+    world.put(topic::CONTROL, 0, &crawl_key(&"default".parse().expect("a name")), encode(&definition));
     assert_eq!(life.run(world, usize::MAX), End::Idle);
 }
 

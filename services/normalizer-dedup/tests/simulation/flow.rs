@@ -7,6 +7,7 @@ use orbweaver_messages::{
 };
 use orbweaver_normalizer_dedup::{Config, LinkOutcome, NormalizerDedup};
 use orbweaver_stage::{RestoreFrom, Stage, StageError, Step};
+use orbweaver_url::CrawlName;
 
 use crate::world::{End, Life, World, fingerprint, links, live};
 
@@ -29,13 +30,13 @@ fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_wait
     life.run(&mut world, usize::MAX);
     let waiting = &world.waiting()[0];
     assert_eq!((waiting.context.url.as_str(), waiting.context.depth), ("https://example.org/docs", 0));
-    assert_eq!((waiting.context.sighting, waiting.context.site.as_str()), (DiscoveryKind::Seed, "example.org"));
+    assert_eq!((waiting.context.sighting, &*waiting.context.site), (DiscoveryKind::Seed, "example.org"));
     let entry: ScopeEntry = world
         .records(topic::CONTROL)
         .find(|record| record.key.as_deref() == Some(b"scope/default/example.org"))
         .map(|record| decode("scope-entry", record.value.as_ref()).expect("an entry"))
         .expect("a scope entry");
-    assert_eq!(entry, ScopeEntry { crawl: "default".into(), entry: "example.org".into() });
+    assert_eq!(entry, ScopeEntry { crawl: CrawlName::default(), entry: "example.org".into() });
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn what_cannot_be_processed_is_rejected_with_its_reason() {
     let other = (world.partition("example.org") + 1) % 4;
     let found = links("example.org", 0, &[]);
     world.put(topic::DISCOVERED, other, "", encode(&found));
-    world.discovered(&Discovered { crawl: "nowhere".into(), ..found });
+    world.discovered(&Discovered { crawl: "nowhere".parse().unwrap(), ..found });
     let mut life = Life::begin(&world);
     life.run(&mut world, usize::MAX);
     assert_eq!(world.rejected.len(), 4, "the unknown crawl may still be defined: {:?}", world.rejected);
@@ -314,8 +315,8 @@ fn a_crawl_of_another_build_ends_the_service_with_what_differs() {
 
 #[test]
 fn a_wrong_setting_is_refused() {
-    let config = Config { default_crawl: String::new(), ..World::new(1).config() };
+    let config = Config { default_include: vec!["(".to_owned()], ..World::new(1).config() };
     let error = NormalizerDedup::new(config).expect_err("out of range");
     assert!(matches!(&error, StageError::Halted { service: "normalizer-dedup", .. }));
-    assert!(error.to_string().contains("default_crawl"), "{error}");
+    assert!(error.to_string().contains("default_include"), "{error}");
 }

@@ -10,7 +10,7 @@ use orbweaver_messages::{
 };
 use orbweaver_normalizer_dedup::{Config, IndexKind, NormalizerDedup};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, RestoreFrom, Stage, StageError, Step};
-use orbweaver_url::{Fingerprint, canonical_text, parse, partition_of, slot_of};
+use orbweaver_url::{CrawlName, Fingerprint, canonical_text, parse, partition_of, slot_of};
 
 type Never = std::convert::Infallible;
 
@@ -74,14 +74,15 @@ impl World {
         let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
         let host: CrawlDefinition = serde_json::from_str(host).expect("a definition");
         let pins = Pins { partitions: self.partitions, ..host.pins };
-        let (name, exclude) = (name.to_owned(), vec!["/private/".to_owned()]);
+        let (name, exclude) = (name.parse().expect("a name"), vec!["/private/".to_owned()]);
         let definition = CrawlDefinition { name, scope, exclude, max_depth, pins, ..host };
         self.put(topic::CONTROL, 0, &crawl_key(&definition.name), encode(&definition));
     }
 
     /// Deletes the definition of a crawl.
     pub(crate) fn delete(&mut self, name: &str) {
-        let (tp, key) = (TopicPartition::new(topic::CONTROL, 0), Some(crawl_key(name).into()));
+        let (tp, key) =
+            (TopicPartition::new(topic::CONTROL, 0), Some(crawl_key(&name.parse().expect("a name")).into()));
         self.append(Record::new(tp, key, None, 1));
     }
 
@@ -134,8 +135,8 @@ impl World {
 /// Returns links that were found on a page of their site.
 pub(crate) fn links(site: &str, depth: u16, urls: &[&str]) -> Discovered {
     Discovered {
-        crawl: "default".to_owned(),
-        site: site.to_owned(),
+        crawl: CrawlName::default(),
+        site: site.into(),
         via: Some(format!("https://{site}/via")),
         depth,
         sighting: DiscoveryKind::Link,
@@ -148,7 +149,7 @@ pub(crate) fn links(site: &str, depth: u16, urls: &[&str]) -> Discovered {
 }
 
 pub(crate) fn fingerprint(url: &str) -> Fingerprint {
-    Fingerprint::of("default", &canonical_text(&parse(url).expect("a url")))
+    Fingerprint::of(&CrawlName::default(), &canonical_text(&parse(url).expect("a url")))
 }
 
 /// Process between two crashes.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMITS, kafka::GroupProtocol};
-use orbweaver_url::Policy;
+use orbweaver_url::{CrawlName, Policy};
 
 use crate::cli::Extent;
 
@@ -43,17 +43,6 @@ fn record_limit(text: &str) -> Result<usize, String> {
     bytes.filter(|bytes| RECORD_LIMITS.contains(bytes)).ok_or_else(|| "expected a size from 512KiB to 64MiB".to_owned())
 }
 
-/// Maximum length of a crawl's name, in bytes: seeds with a longer one become dead letters.
-const MAX_CRAWL_BYTES: usize = 200;
-
-/// Checks the name of a new crawl.
-pub(crate) fn crawl_name(text: &str) -> Result<String, String> {
-    let is_allowed = (1..=MAX_CRAWL_BYTES).contains(&text.len()) && !text.chars().any(char::is_control);
-    is_allowed
-        .then(|| text.to_owned())
-        .ok_or_else(|| format!("expected 1 to {MAX_CRAWL_BYTES} bytes, no control characters"))
-}
-
 /// Arguments of `orbweaver seed`.
 #[derive(Debug, Args)]
 pub struct SeedArgs {
@@ -64,8 +53,8 @@ pub struct SeedArgs {
     #[arg(long, value_name = "FILE|-")]
     pub seeds: Option<PathBuf>,
     /// Crawl of the seeds, unless a JSON object names another.
-    #[arg(long, value_name = "NAME", default_value = crate::crawl::CRAWL)]
-    pub crawl: String,
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub crawl: CrawlName,
     #[command(flatten)]
     pub cluster: Cluster,
 }
@@ -100,8 +89,8 @@ pub enum ScopeVerb {
     /// Show the definition that applies to a crawl, and its version.
     Show {
         /// Name of the crawl.
-        #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
-        name: String,
+        #[arg(value_name = "NAME", default_value_t)]
+        name: CrawlName,
         /// Print JSON, on one line.
         #[arg(long)]
         json: bool,
@@ -122,8 +111,8 @@ Exit codes: 0 the change applies, 64 the change is not allowed, 74 the log faile
 #[derive(Debug, Args)]
 pub struct ScopeSet {
     /// Name of the crawl.
-    #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
-    pub name: String,
+    #[arg(value_name = "NAME", default_value_t)]
+    pub name: CrawlName,
     #[command(flatten)]
     pub extent: Extent,
     /// Change it only if this version applies, as shown by `scope show`.

@@ -4,6 +4,7 @@ use orbweaver_frontier::{CrawlScopes, page_count, pages::PageCaps, scope::Contro
 use orbweaver_log::{Log, Offset, TopicPartition};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
 use orbweaver_stage::completion::{OffsetSnapshot, PartitionOffsets};
+use orbweaver_url::CrawlName;
 use serde::Serialize;
 
 use crate::{
@@ -17,7 +18,7 @@ const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 /// A crawl with a page cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CappedCrawl {
-    pub crawl: String,
+    pub crawl: CrawlName,
     /// Fetched pages, as far as the frontiers have recorded them.
     pub pages: u64,
     pub max_pages: u64,
@@ -69,7 +70,7 @@ impl Caps {
                     if let Some(count) = page_count(&record) {
                         self.pages.apply(record.offset, &count);
                     } else if let ControlChange::Definition(crawl) = self.scopes.apply(&record) {
-                        self.pages.limit(crawl, self.scopes.max_pages(crawl));
+                        self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
                     }
                 }
             }
@@ -82,7 +83,7 @@ impl Caps {
     #[must_use]
     pub fn crawls(&self) -> Vec<CappedCrawl> {
         let capped = self.pages.capped().map(|(crawl, standing)| CappedCrawl {
-            crawl: crawl.to_owned(),
+            crawl: crawl.clone(),
             pages: standing.pages,
             max_pages: standing.max,
             at_cap: standing.pages >= standing.max && standing.leased == 0,

@@ -14,6 +14,7 @@ use std::{
 use orbweaver_log::Log;
 use orbweaver_scope::Version;
 use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError};
+use orbweaver_url::CrawlName;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -41,7 +42,7 @@ const ID_BITS: u64 = 0xffff_ffff_ffff;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     /// Crawl whose results the directory holds.
-    crawl: String,
+    crawl: CrawlName,
     group: String,
     /// Directory that the group belongs to.
     home: Home,
@@ -75,17 +76,17 @@ impl Home {
 
 /// Returns the identity of the collector in `home`, or the crawl whose results are there instead. A copy of a directory
 /// gets a group of its own, named with `id`: of two collectors in one group, each would commit for the other.
-fn identity(stored: Option<Identity>, home: Home, crawl: &str, id: u64) -> Result<Identity, String> {
+fn identity(stored: Option<Identity>, home: Home, crawl: &CrawlName, id: u64) -> Result<Identity, CrawlName> {
     let group = || {
         let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
         let name: String = crawl.chars().map(allowed).take(MAX_NAME).collect();
         format!("{}-{name}-{:012x}", export::GROUP, id & ID_BITS)
     };
     match stored {
-        Some(stored) if stored.crawl != crawl => Err(stored.crawl),
+        Some(stored) if stored.crawl != *crawl => Err(stored.crawl),
         Some(stored) if stored.home.is_home_of(&home) => Ok(Identity { home, ..stored }),
         Some(stored) => Ok(Identity { home, group: group(), ..stored }),
-        None => Ok(Identity { crawl: crawl.to_owned(), group: group(), home, at_cap: None }),
+        None => Ok(Identity { crawl: crawl.clone(), group: group(), home, at_cap: None }),
     }
 }
 
@@ -124,7 +125,7 @@ pub(super) struct Collecting {
 
 impl Collecting {
     /// Declares the group of the directory and starts the collector.
-    pub(super) async fn begin(log: &Arc<dyn Log>, out: &Path, crawl: &str) -> Result<Self, Failure> {
+    pub(super) async fn begin(log: &Arc<dyn Log>, out: &Path, crawl: &CrawlName) -> Result<Self, Failure> {
         let state = out.join("state");
         check(out, &state)?;
         create_dir(&state)?;

@@ -10,7 +10,7 @@ use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
 use orbweaver_scope::Version;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_store::{CqlStore, StoreMetrics};
-use orbweaver_url::Policy;
+use orbweaver_url::{CrawlName, Policy};
 
 use super::{
     collector::Collecting,
@@ -22,7 +22,6 @@ use super::{
 use crate::{
     cli::CrawlArgs,
     crawl::{
-        CRAWL,
         definition::{self, Revised},
         monitor::Completion,
         prepare::{check_readable, seed_urls},
@@ -45,7 +44,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     if let Some(seeds) = &args.seeds {
         check_readable(seeds)?;
     }
-    let name = args.crawl.as_deref().unwrap_or(CRAWL);
+    let name = &args.crawl.clone().unwrap_or_default();
     // Only validates the arguments.
     Settings::new(args, vec![])?;
     block_on(async {
@@ -93,7 +92,11 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
 
 /// Begins to collect if `--out` is given, then defines the crawl: a raised cap applies only once the collector's group
 /// is declared, so that no result is deleted before it is collected.
-pub(super) async fn begin(log: &Arc<dyn Log>, args: &CrawlArgs, name: &str) -> Result<Option<Collecting>, Failure> {
+pub(super) async fn begin(
+    log: &Arc<dyn Log>,
+    args: &CrawlArgs,
+    name: &CrawlName,
+) -> Result<Option<Collecting>, Failure> {
     let new = new_definition(&**log, args, name).await?;
     let collecting = match &args.out {
         Some(out) => Some(Collecting::begin(log, out, name).await?),
@@ -111,7 +114,7 @@ pub(super) async fn begin(log: &Arc<dyn Log>, args: &CrawlArgs, name: &str) -> R
 }
 
 /// Checks the options before anything is written. Returns the definition of a new crawl; `None` if the crawl exists.
-async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<Option<CrawlDefinition>, Failure> {
+async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &CrawlName) -> Result<Option<CrawlDefinition>, Failure> {
     let known = definition::find(log, name).await?;
     let canonical = canonical(known.as_ref(), args.canonical)?;
     let wide = wide(definition::wide_domains(log).await?, args)?;
@@ -134,7 +137,7 @@ async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<O
 async fn define(
     log: &dyn Log,
     args: &CrawlArgs,
-    name: &str,
+    name: &CrawlName,
     new: Option<&CrawlDefinition>,
 ) -> Result<Version, Failure> {
     let now = SystemClock.now();
@@ -195,7 +198,7 @@ pub(super) enum Watched {
 /// until all of its results are collected.
 async fn watch(
     log: &dyn Log,
-    name: &str,
+    name: &CrawlName,
     max_time: Option<Duration>,
     collecting: Option<&Collecting>,
 ) -> Result<Watched, Failure> {
@@ -226,7 +229,7 @@ async fn watch(
             eprintln!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
             return Ok(Watched::Complete);
         }
-        if let Some(capped) = status.caps.iter().find(|capped| status.at_cap && capped.at_cap && capped.crawl == name)
+        if let Some(capped) = status.caps.iter().find(|capped| status.at_cap && capped.at_cap && capped.crawl == *name)
             && (collecting.is_none() || capped_results.is_proven(log).await?)
         {
             shown.end();

@@ -4,7 +4,7 @@ use orbweaver_log::Log;
 use orbweaver_messages::CrawlDefinition;
 use orbweaver_scope::{Applied, Revision};
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_url::WideDomains;
+use orbweaver_url::{CrawlName, WideDomains};
 use serde::Serialize;
 
 use super::{
@@ -45,7 +45,7 @@ struct Shown<'a> {
     refused: Option<String>,
 }
 
-async fn show(log: &dyn Log, name: &str, json: bool) -> Result<(), Failure> {
+async fn show(log: &dyn Log, name: &CrawlName, json: bool) -> Result<(), Failure> {
     let standing = definition::standing(log, name).await?;
     let refused = standing.refused().map(ToString::to_string);
     let Some(applied) = standing.applied() else { return Err(missing(name, refused)) };
@@ -53,7 +53,7 @@ async fn show(log: &dyn Log, name: &str, json: bool) -> Result<(), Failure> {
     to_stdout(|out| if json { json_line(out, &shown) } else { writeln!(out, "{}", text(applied, &shown)) })
 }
 
-fn missing(name: &str, refused: Option<String>) -> Failure {
+fn missing(name: &CrawlName, refused: Option<String>) -> Failure {
     match refused {
         Some(reason) => Failure::Output(format!("the definition of the crawl `{name}` cannot be used: {reason}")),
         None => Failure::Usage(format!(

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use orbweaver_log::Log;
 use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::CrawlName;
 
 use super::{args::SeedArgs, connection::block_on};
 use crate::{
     crawl::{
-        CRAWL, definition,
+        definition,
         prepare::{check_readable, seed_urls},
         seeds::SeedWriter,
     },
@@ -29,8 +30,10 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
         if definition::find(&log, &args.crawl).await?.is_none() {
             return Err(Failure::Usage(format!(
                 "there is no crawl `{0}`: define it with `orbweaver crawl --brokers {1} --crawl {0} …`, or create the crawl \
-                 `{CRAWL}` with `orbweaver topics create`",
-                args.crawl, args.cluster.brokers
+                 `{2}` with `orbweaver topics create`",
+                args.crawl,
+                args.cluster.brokers,
+                CrawlName::default()
             )));
         }
         let written = write(&log, &args.urls, args.seeds.as_deref(), &args.crawl).await?;
@@ -44,7 +47,7 @@ pub async fn write(
     log: &dyn Log,
     urls: &[String],
     file: Option<&std::path::Path>,
-    crawl: &str,
+    crawl: &CrawlName,
 ) -> Result<u64, Failure> {
     let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?.of_crawl(crawl);
     for url in urls {
@@ -77,7 +80,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seeds.txt");
         std::fs::write(&file, "example.com\n{\"url\":\"example.net\",\"crawl\":\"news\"}\n").unwrap();
-        assert_eq!(write(&log, &["example.org".to_owned()], Some(&file), CRAWL).await.unwrap(), 3);
+        assert_eq!(write(&log, &["example.org".to_owned()], Some(&file), &CrawlName::default()).await.unwrap(), 3);
         let records = log.records(TopicPartition::new(SEEDS, 0));
         let values: Vec<Bytes> = records.into_iter().filter_map(|record| record.value).collect();
         let seeds = [

@@ -6,14 +6,14 @@ use orbweaver_log::{
 };
 use orbweaver_messages::{Scope, topic, topic::CONTROL};
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_url::Policy;
+use orbweaver_url::{CrawlName, Policy};
 
 use super::{
     args::{Cluster, TopicsVerb},
     connection::block_on,
 };
 use crate::{
-    crawl::{CRAWL, definition, progress::number},
+    crawl::{definition, progress::number},
     exit::{Failure, failed},
     tools::to_stdout,
 };
@@ -42,15 +42,16 @@ async fn create(cluster: &Cluster, partitions: u32, replication: Option<u16>) ->
 
 /// Makes sure that there is a crawl for seeds that name none, so that any Kafka client can write seeds.
 async fn define_default(log: &dyn Log) -> Result<(), Failure> {
-    if definition::find(log, CRAWL).await?.is_some() {
+    let crawl = CrawlName::default();
+    if definition::find(log, &crawl).await?.is_some() {
         return Ok(());
     }
     let now = SystemClock.now();
     let partitions = log.partitions(CONTROL).map_err(failed)?;
     let wide = definition::wide_domains(log).await?.unwrap_or_default();
     let pins = definition::pins(partitions, Policy::STANDARD, wide);
-    definition::write(log, &definition::new(CRAWL, Scope::Host, pins, now), now).await?;
-    to_stdout(|out| writeln!(out, "defined the crawl `{CRAWL}` with the scope `host`"))
+    definition::write(log, &definition::new(&crawl, Scope::Host, pins, now), now).await?;
+    to_stdout(|out| writeln!(out, "defined the crawl `{crawl}` with the scope `host`"))
 }
 
 async fn check(log: &KafkaLog) -> Result<(), Failure> {

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL};
 use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, DefinitionHistory, Revision, RevisionError, Version};
-use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
+use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 
-use super::{CRAWL, settings::Settings};
+use super::settings::Settings;
 use crate::exit::{Failure, failed};
 
 /// Timeout per read of a record that must exist.
@@ -27,9 +27,9 @@ pub fn pins(partitions: Partition, canonical: Policy, wide_domains: Vec<String>)
 
 /// Returns the definition of a new crawl without patterns and limits.
 #[must_use]
-pub fn new(name: &str, scope: Scope, pins: Pins, now: Millis) -> CrawlDefinition {
+pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
-        name: name.to_owned(),
+        name: name.clone(),
         scope,
         include: vec![],
         exclude: vec![],
@@ -52,7 +52,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
         max_depth: settings.max_depth,
         max_pages: settings.max_pages,
         traps: settings.traps,
-        ..new(CRAWL, settings.scope, pins, now)
+        ..new(&CrawlName::default(), settings.scope, pins, now)
     }
 }
 
@@ -63,7 +63,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
 /// Fails if the log fails, or if the crawl was created by a program that places URLs in another way.
 pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(), Failure> {
     let wanted = of(settings, log.partitions(CONTROL).map_err(failed)?, now);
-    let Some(known) = find(log, CRAWL).await? else { return write(log, &wanted, now).await.map(drop) };
+    let Some(known) = find(log, &CrawlName::default()).await? else { return write(log, &wanted, now).await.map(drop) };
     if known.pins != wanted.pins {
         return Err(Failure::Output(format!(
             "the crawl was created with {:?}, this program has {:?}: resume it with the version that created it, \
@@ -80,7 +80,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         max_pages: Some(max_pages),
         traps: Some(traps),
     };
-    revise(log, CRAWL, revision, None, now).await.map(drop)
+    revise(log, &CrawlName::default(), revision, None, now).await.map(drop)
 }
 
 /// Result of a change.
@@ -99,7 +99,7 @@ pub enum Revised {
 /// Fails if there is no such crawl, the change is not allowed, another change came first, or the log fails.
 pub async fn revise(
     log: &dyn Log,
-    name: &str,
+    name: &CrawlName,
     revision: Revision,
     expected: Option<Version>,
     now: Millis,
@@ -144,7 +144,7 @@ pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> 
 }
 
 /// Returns the definition of a crawl that applies.
-pub async fn find(log: &dyn Log, name: &str) -> Result<Option<CrawlDefinition>, Failure> {
+pub async fn find(log: &dyn Log, name: &CrawlName) -> Result<Option<CrawlDefinition>, Failure> {
     let standing = standing(log, name).await?;
     match (standing.applied(), standing.refused()) {
         (Some(applied), _) => Ok(Some(applied.definition.clone())),
@@ -156,7 +156,7 @@ pub async fn find(log: &dyn Log, name: &str) -> Result<Option<CrawlDefinition>, 
 }
 
 /// Reads the history of a crawl's definitions from the log.
-pub async fn standing(log: &dyn Log, name: &str) -> Result<DefinitionHistory, Failure> {
+pub async fn standing(log: &dyn Log, name: &CrawlName) -> Result<DefinitionHistory, Failure> {
     let mut standing = DefinitionHistory::new(name);
     each(log, |record| standing.read(record)).await?;
     Ok(standing)

@@ -16,6 +16,3 @@ pub mod settings;
 pub mod summary;
 pub mod trim;
 pub mod usage;
-
-/// Name of the crawl in a log of its own.
-pub const CRAWL: &str = "default";

@@ -111,7 +111,7 @@ fn snapshot(pipeline: &Pipeline, settings: &Settings, elapsed: Duration) -> Snap
         in_flight: pipeline.fetcher.in_flight(),
         sites: pipeline.frontier.sites(),
         why: why(pipeline, settings),
-        busiest: busiest.into_iter().map(|load| (load.site, load.waiting)).collect(),
+        busiest: busiest.into_iter().map(|load| (load.site.to_string(), load.waiting)).collect(),
     }
 }
 

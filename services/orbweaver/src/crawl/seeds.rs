@@ -8,6 +8,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{Log, LogError, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Seed, encode, topic::SEEDS};
+use orbweaver_url::CrawlName;
 
 use crate::exit::{Failure, failed};
 
@@ -21,7 +22,7 @@ pub struct SeedWriter<'a> {
     log: &'a dyn Log,
     now: Millis,
     /// Crawl of the seeds that name none; `None`: they are written as they are.
-    crawl: Option<String>,
+    crawl: Option<CrawlName>,
     partitions: Partition,
     batch: Vec<Record>,
     written: u64,
@@ -36,8 +37,8 @@ impl<'a> SeedWriter<'a> {
     /// Writes the name of this crawl into all seeds that name none. On a cluster these would otherwise belong to the
     /// crawl that `normalizer_dedup.default_crawl` names.
     #[must_use]
-    pub fn of_crawl(mut self, crawl: &str) -> Self {
-        self.crawl = Some(crawl.to_owned());
+    pub fn of_crawl(mut self, crawl: &CrawlName) -> Self {
+        self.crawl = Some(crawl.clone());
         self
     }
 
@@ -99,8 +100,8 @@ impl<'a> SeedWriter<'a> {
 
 /// Returns a seed with the name of its crawl: this one, unless the seed names another. A value that is neither text nor
 /// a seed stays unchanged, and goes to the dead letters.
-fn named(seed: Bytes, crawl: &str) -> Bytes {
-    let of_crawl = |seed: Seed| encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.to_owned())), ..seed });
+fn named(seed: Bytes, crawl: &CrawlName) -> Bytes {
+    let of_crawl = |seed: Seed| encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.clone())), ..seed });
     match std::str::from_utf8(&seed) {
         Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, of_crawl),
         Ok(url) => of_crawl(Seed { url: url.to_owned(), crawl: None }),
@@ -115,12 +116,18 @@ mod tests {
     #[test]
     fn a_bare_url_gets_the_name_of_its_crawl() {
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
-        assert_eq!(named(bytes("example.org"), "default"), r#"{"url":"example.org","crawl":"default"}"#);
-        assert_eq!(named(bytes("example.org"), "docs"), r#"{"url":"example.org","crawl":"docs"}"#);
-        assert_eq!(named(bytes(r#"{"url":"example.org"}"#), "docs"), r#"{"url":"example.org","crawl":"docs"}"#);
+        assert_eq!(
+            named(bytes("example.org"), &"default".parse().unwrap()),
+            r#"{"url":"example.org","crawl":"default"}"#
+        );
+        assert_eq!(named(bytes("example.org"), &"docs".parse().unwrap()), r#"{"url":"example.org","crawl":"docs"}"#);
+        assert_eq!(
+            named(bytes(r#"{"url":"example.org"}"#), &"docs".parse().unwrap()),
+            r#"{"url":"example.org","crawl":"docs"}"#
+        );
         let object = bytes(r#"{"url":"example.org","crawl":"news"}"#);
-        assert_eq!(named(object.clone(), "docs"), object, "an object says what it means");
-        assert_eq!(named(bytes("{rubbish"), "docs"), "{rubbish");
-        assert_eq!(named(Bytes::from_static(b"\xff"), "docs"), Bytes::from_static(b"\xff"));
+        assert_eq!(named(object.clone(), &"docs".parse().unwrap()), object, "an object says what it means");
+        assert_eq!(named(bytes("{rubbish"), &"docs".parse().unwrap()), "{rubbish");
+        assert_eq!(named(Bytes::from_static(b"\xff"), &"docs".parse().unwrap()), Bytes::from_static(b"\xff"));
     }
 }

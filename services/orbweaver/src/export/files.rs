@@ -10,7 +10,7 @@ use std::{
 
 use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition};
 use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, decode, topic::DOCUMENTS};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -56,7 +56,7 @@ pub(super) struct ResultFiles {
     out: PathBuf,
     view: Arc<ExportView>,
     /// Crawl whose results are written; `None`: all crawls.
-    crawl: Option<String>,
+    crawl: Option<CrawlName>,
 }
 
 impl ResultFiles {
@@ -85,7 +85,7 @@ impl ResultFiles {
         // Before a checkpoint relies on these files: a synced file is lost if its name is not durable.
         sync_dir(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
         let index = Index::open(&state.join("exported"))?;
-        let (out, crawl) = (out.to_owned(), source.crawl.map(str::to_owned));
+        let (out, crawl) = (out.to_owned(), source.crawl.cloned());
         let files = Self { documents, urls, index, checkpoint, positions, checkpoint_path, out, view, crawl };
         Ok((files, unread))
     }
@@ -146,7 +146,7 @@ impl ResultFiles {
         Ok(Ok(()))
     }
 
-    fn is_wanted(&self, crawl: &str) -> bool {
+    fn is_wanted(&self, crawl: &CrawlName) -> bool {
         self.crawl.as_ref().is_none_or(|wanted| wanted == crawl)
     }
 
@@ -226,12 +226,12 @@ async fn within_the_log(checkpoint: &Checkpoint, log: &dyn Log, at_rest: bool) -
 }
 
 /// Returns fingerprint and crawl of a document, or the reason why it is not valid.
-fn names_of(record: &ConsumerRecord) -> Result<(Fingerprint, String), String> {
+fn names_of(record: &ConsumerRecord) -> Result<(Fingerprint, CrawlName), String> {
     #[derive(Deserialize)]
     struct Named {
         fingerprint: Fingerprint,
         #[serde(default)]
-        crawl: String,
+        crawl: CrawlName,
     }
     if let Some(names) = names_in_headers(record) {
         return Ok(names);
@@ -242,10 +242,10 @@ fn names_of(record: &ConsumerRecord) -> Result<(Fingerprint, String), String> {
 
 /// Returns fingerprint and crawl from the headers, which avoids parsing; records of earlier versions lack them. Returns
 /// `None` for a value that would break the line format, which is left to the parser.
-fn names_in_headers(record: &ConsumerRecord) -> Option<(Fingerprint, String)> {
+fn names_in_headers(record: &ConsumerRecord) -> Option<(Fingerprint, CrawlName)> {
     let text = |name| std::str::from_utf8(record.header(name)?).ok();
     let value = record.value.as_deref().filter(|value| value.starts_with(b"{") && value.ends_with(b"}"))?;
-    let names = (text(FINGERPRINT_HEADER)?.parse().ok()?, text(CRAWL_HEADER)?.to_owned());
+    let names = (text(FINGERPRINT_HEADER)?.parse().ok()?, text(CRAWL_HEADER)?.parse().ok()?);
     (!value.contains(&b'\n')).then_some(names)
 }
 

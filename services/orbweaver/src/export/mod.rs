@@ -19,6 +19,7 @@ use orbweaver_messages::{
     Topic,
     topic::{DOCUMENTS, OUTCOMES},
 };
+use orbweaver_url::CrawlName;
 
 pub use caught_up::caught_up;
 pub use checkpoint::Checkpoint;
@@ -37,7 +38,7 @@ pub const TOPICS: &[Topic] = &[OUTCOMES, DOCUMENTS];
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Source<'a> {
     /// Crawl whose results are written; `None`: all crawls.
-    pub crawl: Option<&'a str>,
+    pub crawl: Option<&'a CrawlName>,
     /// Whether records that were deleted since the last checkpoint cannot be results of the crawl.
     pub at_rest: bool,
 }

@@ -19,11 +19,9 @@ use clap::Args;
 use fastrand::Rng;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Discovered, DiscoveryKind, encode, topic};
-use orbweaver_url::{partition_of, slot_of};
+use orbweaver_url::{CrawlName, partition_of, slot_of};
 use serde::{Deserialize, Serialize};
 
-/// Crawl of the URLs.
-pub(super) const CRAWL: &str = "default";
 /// Links per record.
 pub(super) const LINKS: u64 = 30;
 /// Records per visit to a site.
@@ -146,8 +144,8 @@ impl Stream {
             urls.insert(at, self.url(record, id, &mut random));
         }
         Some(Discovered {
-            crawl: CRAWL.to_owned(),
-            site: self.site(number).to_owned(),
+            crawl: CrawlName::default(),
+            site: self.site(number).into(),
             via: Some(self.url(number, new.start, &mut random)),
             depth: 3,
             sighting: DiscoveryKind::Link,
@@ -248,7 +246,7 @@ mod tests {
                     assert_eq!(partition_of(slot_of(&record.site), 4), partition);
                     for text in &record.urls {
                         let url = parse(text).unwrap();
-                        assert_eq!(site_of(&url), record.site);
+                        assert_eq!(*site_of(&url), *record.site);
                         let of = id_in(text.as_bytes()).unwrap();
                         let canonical = canonical_text(&url).into_owned();
                         assert_eq!(*sites.entry(of).or_insert_with(|| canonical.clone()), canonical, "one id, one URL");

@@ -10,9 +10,10 @@ use std::{
 use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, TopicPartition, TopicSpec};
 use orbweaver_messages::{Scope, topic};
 use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::CrawlName;
 use serde::{Deserialize, Serialize};
 
-use super::{args::Asked, commits::Commits, generate::CRAWL, truth::Truth};
+use super::{args::Asked, commits::Commits, truth::Truth};
 use crate::{
     crawl::definition,
     exit::{Failure, failed},
@@ -74,9 +75,10 @@ impl State {
         };
         let replay_log = ReplayLog::open(&dir.join("log"), asked, &prefix).await?;
         let log = replay_log.get();
-        if definition::find(&*log, CRAWL).await?.is_none() {
+        let crawl = CrawlName::default();
+        if definition::find(&*log, &crawl).await?.is_none() {
             let pins = definition::pins(asked.plan.partitions, orbweaver_url::Policy::STANDARD, vec![]);
-            definition::write(&*log, &definition::new(CRAWL, Scope::Any, pins, 0), 0).await?;
+            definition::write(&*log, &definition::new(&crawl, Scope::Any, pins, 0), 0).await?;
         }
         let commits = Arc::new(Commits::open(dir.join("commits.json")).map_err(failed)?);
         Ok(Self { dir: dir.clone(), log: replay_log, commits, resumed, temporary: out.is_none() })

@@ -2,10 +2,10 @@
 
 use orbweaver_extractor::{ExtractorConfig, PageInput, document::standalone};
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_url::parse_seed;
+use orbweaver_url::{CrawlName, parse_seed};
 
 use super::{json_line, read_input, to_stdout};
-use crate::{cli::ExtractArgs, crawl::CRAWL, exit::Failure};
+use crate::{cli::ExtractArgs, exit::Failure};
 
 /// Prints the document as one JSON line.
 ///
@@ -16,6 +16,6 @@ pub fn run(args: &ExtractArgs) -> Result<(), Failure> {
     let body = read_input(&args.file)?;
     let options = ExtractorConfig { html: args.html, ..ExtractorConfig::default() };
     let input = PageInput { url: &url, site: None, content_type: Some(&args.content_type), headers: &[], body: &body };
-    let document = standalone(&input, CRAWL, SystemClock.now(), &options);
+    let document = standalone(&input, &CrawlName::default(), SystemClock.now(), &options);
     to_stdout(|out| json_line(out, &document))
 }

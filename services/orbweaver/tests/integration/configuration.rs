@@ -286,7 +286,7 @@ fn agree(readme: &str, sections: &[&str]) {
     } else {
         assert_eq!(
             there, wanted,
-            "{readme} is out of date: ORBWEAVER_WRITE_DOCS=1 cargo test -p orbweaver --test configuration"
+            "{readme} is out of date: ORBWEAVER_WRITE_DOCS=1 cargo test --workspace --test integration configuration"
         );
     }
 }

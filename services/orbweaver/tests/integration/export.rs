@@ -10,7 +10,7 @@ use orbweaver_messages::{
     topic::{DEAD_LETTERS, DOCUMENTS, OUTCOMES},
 };
 use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use tokio_util::sync::CancellationToken;
 
 fn log() -> MemoryLog {
@@ -19,7 +19,7 @@ fn log() -> MemoryLog {
 
 fn outcome(page: u32, kind: OutcomeKind) -> Record {
     let url = format!("http://a.example/{page}");
-    let context = UrlContext::of_seed("default", url, "a.example".into());
+    let context = UrlContext::of_seed(CrawlName::default(), url, "a.example".into());
     let id = DispatchId { epoch: 0, sequence: page.into() };
     let dispatch = Dispatch::of(&FrontierUrl::admitted(context, 0), id, false, 0);
     let outcome = Outcome { status: Some(200), bytes: 10, ..Outcome::of(&dispatch, kind, None, 1_700_000_000_000) };
@@ -27,7 +27,7 @@ fn outcome(page: u32, kind: OutcomeKind) -> Record {
 }
 
 fn document(page: u32) -> Record {
-    let fingerprint = Fingerprint::of("default", &format!("http://a.example/{page}"));
+    let fingerprint = Fingerprint::of(&CrawlName::default(), &format!("http://a.example/{page}"));
     record(DOCUMENTS, page, Bytes::from(format!("{{\"fingerprint\":\"{fingerprint}\",\"page\":{page}}}")))
 }
 

@@ -1,6 +1,7 @@
 use orbweaver_messages::{
     CLOCK_MARGIN_MS, DISPATCH_TTL_MS, DiscoveryKind, DispatchId, FrontierUrl, Outcome, ReadyDispatch, UrlContext,
 };
+use orbweaver_url::CrawlName;
 use prometheus::Registry;
 
 use super::*;
@@ -32,7 +33,7 @@ fn dispatch(site: &str, sequence: u64) -> Dispatch {
         sighting: DiscoveryKind::Link,
         via: Some("https://via.example/\"quoted\"".into()),
         chain: vec!["https://chain.example/".into()],
-        ..UrlContext::of_seed("default", url, site.into())
+        ..UrlContext::of_seed(CrawlName::default(), url, site.into())
     };
     Dispatch::of(&FrontierUrl::admitted(context, T), DispatchId { epoch: 4, sequence }, false, T)
 }

@@ -2,7 +2,7 @@
 
 use orbweaver_cluster_tests::Digest;
 use orbweaver_store::{PageRow, RedirectRow};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
 use super::*;
 use crate::kept::{Contents, Kept, Robots};
@@ -63,7 +63,13 @@ fn stored() -> Stored {
         }
         Kept::Redirect { status, target } => {
             let (from, to) = (url.to_owned(), target.clone());
-            let redirect = RedirectRow { fingerprint: Fingerprint::of("c", url), from, to, status: *status, at_ms: 1 };
+            let redirect = RedirectRow {
+                fingerprint: Fingerprint::of(&CrawlName::default(), url),
+                from,
+                to,
+                status: *status,
+                at_ms: 1,
+            };
             Rows { page: Some(row(url, "redirected", *status, 0)), links: None, redirect: Some(redirect) }
         }
         _ => Rows { page: Some(row(url, "gone", 404, 0)), ..Rows::default() },
@@ -77,10 +83,10 @@ fn stored() -> Stored {
 
 fn row(url: &str, outcome: &str, status: u16, bytes: u64) -> PageRow {
     PageRow {
-        fingerprint: Fingerprint::of("c", url),
+        fingerprint: Fingerprint::of(&CrawlName::default(), url),
         key: url.to_owned(),
         url: url.to_owned(),
-        site: "10.0.0.1".to_owned(),
+        site: "10.0.0.1".into(),
         fetched_at_ms: 1,
         status: Some(status),
         outcome: outcome.to_owned(),

@@ -9,7 +9,7 @@ use orbweaver_messages::{
     Discovered, DiscoveryKind, Dispatch, DispatchId, FrontierUrl, Millis, Topic, UrlContext, encode, topic,
 };
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_url::{partition_of, slot_of};
+use orbweaver_url::{CrawlName, partition_of, slot_of};
 use tokio::time::{Instant, sleep};
 
 use crate::Options;
@@ -117,8 +117,8 @@ pub(crate) async fn discover(cluster: &Cluster, partitions: u32, urls: u64, repe
             let urls: Vec<_> = (0..LINKS).map(url).collect();
             let via = Some(format!("https://www.{site}/"));
             let message = Discovered {
-                crawl: "default".into(),
-                site: site.clone(),
+                crawl: CrawlName::default(),
+                site: site.as_str().into(),
                 via,
                 depth: 1,
                 sighting: DiscoveryKind::Link,
@@ -146,7 +146,7 @@ async fn dispatch(cluster: &Cluster, partitions: u32, dispatches: u64) -> Result
                 depth: 1,
                 sighting: DiscoveryKind::Link,
                 via: Some(format!("https://www.{site}/")),
-                ..UrlContext::of_seed("default", url, site.clone())
+                ..UrlContext::of_seed(CrawlName::default(), url, site.as_str().into())
             };
             let id = DispatchId { epoch: 0, sequence: number };
             let message = Dispatch {

@@ -1,6 +1,7 @@
 //! Time: the end of ownership, and clocks that are set.
 
 use orbweaver_store::{MemoryStore, Store as _};
+use orbweaver_url::CrawlName;
 
 use super::*;
 use crate::records::word;
@@ -100,7 +101,7 @@ fn a_later_version_is_in_the_store_although_the_clock_of_the_earlier_writer_was_
         }
         written_at_ms = outcome.event_ms();
     }
-    let history = store.history(Fingerprint::of("default", url), 10).now_or_never().unwrap().unwrap();
+    let history = store.history(Fingerprint::of(&CrawlName::default(), url), 10).now_or_never().unwrap().unwrap();
     let times: Vec<_> = history.iter().map(|event| event.at_ms - START - 3_600_000).collect();
     assert_eq!(times, [2, 1, 0]);
 }

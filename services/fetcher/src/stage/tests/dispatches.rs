@@ -1,3 +1,4 @@
+use orbweaver_url::CrawlName;
 use proptest::prelude::*;
 
 use super::*;
@@ -37,7 +38,7 @@ fn a_page_beyond_the_record_limit_is_cut_and_its_whole_size_is_told() {
     let limit = 100 << 10;
     let mut around = Surroundings::new(FetcherConfig { record_limit: limit, ..unlimited() });
     // Hexadecimal digits of hashes compress to a bit more than half.
-    let digits = |n: u64| Fingerprint::of("noise", &n.to_string()).to_string();
+    let digits = |n: u64| Fingerprint::of(&CrawlName::default(), &n.to_string()).to_string();
     let body: String = (0..12_500).map(digits).collect();
     around.client.on("https://a.example/x", page(&body));
     around.deliver(&around.ready("https://a.example/x", 1));
@@ -93,7 +94,7 @@ fn a_redirect_goes_to_its_sites_partition_with_its_chain_before_its_outcome() {
     let found: Discovered = decode("discovered", found.value.as_ref()).unwrap();
     assert_eq!(found.urls, ["https://other.example/y"]);
     assert_eq!(found.chain, ["https://first.example/", "https://a.example/x"]);
-    assert_eq!((found.sighting, found.depth, found.site.as_str()), (DiscoveryKind::Seed, 3, "other.example"));
+    assert_eq!((found.sighting, found.depth, &*found.site), (DiscoveryKind::Seed, 3, "other.example"));
     assert_eq!(around.outcomes()[0].location.as_deref(), Some("https://other.example/y"));
     around.assert_all_complete();
 }
@@ -308,7 +309,7 @@ fn a_partition_that_is_wanted_back_keeps_what_is_in_flight_and_leaves_the_rest_t
     assert_eq!(around.asked(), ["https://a.example/1"]);
     assert_eq!(around.parked, [second]);
     assert_eq!(around.completed.keys().collect::<Vec<_>>(), [&(first.tp.partition, first.offset)]);
-    assert_eq!((around.stage.requests.slots, around.stage.gates.held), (0, 0));
+    assert_eq!((around.stage.requests.slots, around.stage.gates.queued), (0, 0));
 }
 
 #[test]

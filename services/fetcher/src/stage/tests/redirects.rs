@@ -86,13 +86,13 @@ fn a_lease_has_time_for_the_delays_and_the_responses_of_a_site_or_not_whenever_i
         (5, 0, u64::MAX, false),
     ] {
         let (ready, url) = (around.ready(WALL, 1), orbweaver_url::parse(WALL).unwrap());
-        let mut visit = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url.clone());
+        let mut active = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url.clone());
         for hop in 0..hops {
             let requested_ms = START + 15_000;
-            visit.add_times(requested_ms, requested_ms + if hop == 0 { response_ms } else { 0 });
-            visit.follow_redirect(url.clone(), &[], &around.stage.config.wide_domains);
+            active.add_times(requested_ms, requested_ms + if hop == 0 { response_ms } else { 0 });
+            active.follow_redirect(url.clone(), &[], &around.stage.config.wide_domains);
         }
-        assert_eq!(visit.fits_lease(delay_ms), fits, "{hops} {response_ms} {delay_ms}");
+        assert_eq!(active.fits_lease(delay_ms), fits, "{hops} {response_ms} {delay_ms}");
     }
 }
 
@@ -108,21 +108,14 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
         let expected = vec![some(OutcomeKind::Deferred, "http_503"), some(kind, "http_503")];
         assert_eq!((around.asked().len(), around.kinds()), (2, expected));
         let until_ms = START + 1001 + 120_000;
-        let blocked = |site: &str| around.stage.gates.blocked_until(site, around.now());
+        let blocked = |site: &str| around.stage.gates.blocked_until(&site.into(), around.now());
         assert_eq!((blocked("other.example"), blocked("a.example")), (Some(until_ms), None));
         let [report, outcome] = &around.outcomes()[..] else { panic!() };
-        assert_eq!(
-            (report.context.site.as_str(), report.status),
-            ("other.example", Some(503)),
-            "its services learn of it"
-        );
+        assert_eq!((&*report.context.site, report.status), ("other.example", Some(503)), "its services learn of it");
         assert_eq!((report.blocked_until_ms, report.requested_at_ms), (Some(until_ms), Some(START + 1001)));
         let partition = partition_of(slot_of("other.example"), PARTITIONS);
         assert_eq!(around.records(topic::OUTCOMES)[0].tp, TopicPartition::new(topic::OUTCOMES, partition));
-        assert_eq!(
-            (outcome.context.site.as_str(), outcome.status, outcome.blocked_until_ms),
-            ("a.example", None, None)
-        );
+        assert_eq!((&*outcome.context.site, outcome.status, outcome.blocked_until_ms), ("a.example", None, None));
         assert_eq!((outcome.requested_at_ms, outcome.answered_at_ms), (Some(START), Some(START)), "its own request");
         assert_eq!(outcome.retry_at_ms, (!last_attempt).then_some(until_ms + 1000));
         let rows = around.durable.iter().filter_map(|durable| match durable {
@@ -168,7 +161,7 @@ fn a_request_to_another_site_is_sent_in_that_sites_time_and_its_crawl_delay_is_n
     assert_eq!(around.kinds(), [], "the delay counts from the answer to robots.txt");
     around.pass(2000);
     assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None)]);
-    assert_eq!(around.stage.gates.crawl_delay_of("other.example"), Some(7000));
+    assert_eq!(around.stage.gates.crawl_delay_of(&"other.example".into()), Some(7000));
     let outcome = &around.outcomes()[0];
     assert_eq!((outcome.crawl_delay_ms, outcome.status), (None, Some(200)));
     assert_eq!(outcome.requested_at_ms, Some(START), "times of the outcome's site");

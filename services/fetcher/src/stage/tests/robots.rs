@@ -164,7 +164,7 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
                 "no answer names a time"
             );
             assert!(outcome.requested_at_ms.is_some(), "the rate-limiter learns of the request");
-            let blocked_ms = around.stage.gates.blocked_until("a.example", around.now());
+            let blocked_ms = around.stage.gates.blocked_until(&"a.example".into(), around.now());
             let refuses = matches!(&answer, Ok(answer) if matches!(answer.status, 429 | 503));
             assert_eq!((blocked_ms.is_some(), outcome.status.is_some()), (refuses, refuses), "{answer:?}");
             let again_ms = outcome.retry_at_ms.unwrap();
@@ -290,7 +290,7 @@ fn what_waits_for_a_robots_txt_too_long_goes_back_and_a_lost_partition_leaves_no
     around.pass(60_000);
     assert_eq!(around.asked(), [""; 0], "no URL waits for it any more");
     assert_eq!(around.parked, [origin]);
-    assert!(around.stage.lookups.is_empty() && around.stage.gates.held == 0);
+    assert!(around.stage.lookups.is_empty() && around.stage.gates.queued == 0);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
     around.pass(0);
     around.call(FetcherStage::tick);
     assert_eq!((around.asked().len(), around.parked.len()), (1, 3), "the answer has come");
-    assert!(around.stage.lookups.is_empty() && around.stage.gates.held == 0);
+    assert!(around.stage.lookups.is_empty() && around.stage.gates.queued == 0);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn the_fifth_refusal_of_a_robots_txt_is_published_before_its_dispatch_ends() {
     let mut around = polite();
     around.client.on(ROBOTS, refusal(429, None));
     for sequence in 1..=5 {
-        if let Some(until_ms) = around.stage.gates.blocked_until("a.example", around.now()) {
+        if let Some(until_ms) = around.stage.gates.blocked_until(&"a.example".into(), around.now()) {
             around.pass(until_ms - around.now());
         }
         around.deliver(&around.ready(PAGE, sequence));
@@ -68,7 +68,7 @@ fn the_fifth_refusal_of_a_robots_txt_is_published_before_its_dispatch_ends() {
     let [.., report, refused] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!((outcomes.len(), around.asked()), (6, vec![ROBOTS.to_owned(); 5]));
     assert_eq!((report.id, report.kind, report.status), (NO_DISPATCH, OutcomeKind::Deferred, Some(429)));
-    assert_eq!((report.context.site.as_str(), report.context.url.as_str()), ("a.example", ROBOTS));
+    assert_eq!((&*report.context.site, report.context.url.as_str()), ("a.example", ROBOTS));
     assert_eq!((report.requested_at_ms, report.blocked_until_ms), (Some(around.now()), None));
     assert_eq!((refused.kind, refused.reason.as_deref()), (OutcomeKind::Refused, Some("robots_unreachable")));
     assert_eq!((refused.status, refused.requested_at_ms), (None, None), "the page was not requested");
@@ -144,7 +144,7 @@ fn a_robots_txt_of_another_site_is_asked_for_in_its_time_and_what_it_answers_is_
         let record = &around.records(topic::OUTCOMES)[0];
         assert_eq!(record.tp.partition, partition_of(slot_of("b.example"), PARTITIONS));
         assert_eq!(record.key.as_deref(), Some(&b"b.example"[..]));
-        assert_eq!((own.context.site.as_str(), own.status, own.blocked_until_ms), ("a.example", None, None));
+        assert_eq!((&*own.context.site, own.status, own.blocked_until_ms), ("a.example", None, None));
         assert_eq!((own.requested_at_ms, own.answered_at_ms), (None, None));
         around.assert_all_complete();
         if status.is_some() {
@@ -163,7 +163,7 @@ fn a_block_of_a_robots_txt_is_reported_by_a_dispatch_of_its_site_where_one_waits
     around.pass(1001);
     let reports: Vec<_> = around.outcomes().into_iter().filter(|outcome| outcome.status.is_some()).collect();
     let [report] = &reports[..] else { panic!("{reports:?}") };
-    assert_eq!((report.id.sequence, report.context.site.as_str(), report.status), (2, "b.example", Some(429)));
+    assert_eq!((report.id.sequence, &*report.context.site, report.status), (2, "b.example", Some(429)));
     assert_eq!(around.outcomes().len(), 2);
     around.assert_all_complete();
     assert_blocked_for_the_next_owner(&around, "b.example");
@@ -177,7 +177,7 @@ fn a_block_by_the_target_of_a_redirected_robots_txt_is_published_and_holds_up_no
         around.deliver(&around.ready("https://a.example/1", 1));
         around.deliver(&around.ready("https://a.example/2", 2));
         around.pass(1001);
-        let blocked = |site: &str| around.stage.gates.blocked_until(site, around.now());
+        let blocked = |site: &str| around.stage.gates.blocked_until(&site.into(), around.now());
         let (now, until_ms) = (START + 1001, START + 1001 + HOUR_MS);
         assert_eq!((blocked("a.example"), blocked("b.example")), (None, Some(until_ms)));
         let ended: Vec<_> = around.outcomes().into_iter().filter(|outcome| outcome.id != NO_DISPATCH).collect();
@@ -217,5 +217,5 @@ fn a_lookup_goes_on_for_the_dispatches_of_one_partition_when_another_is_released
     around.pass(3000);
     assert_eq!(around.parked, [led], "its successor has it");
     assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None)], "the other dispatch is not held up");
-    assert!(around.stage.lookups.is_empty() && around.stage.gates.held == 0);
+    assert!(around.stage.lookups.is_empty() && around.stage.gates.queued == 0);
 }

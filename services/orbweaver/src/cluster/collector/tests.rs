@@ -12,7 +12,7 @@ use orbweaver_stage::retention::{Bound, Declarations, DeclaredGroups, Retention,
 use orbweaver_url::Fingerprint;
 
 use super::*;
-use crate::{cli::crawl_args, cluster::crawl::begin, crawl::CRAWL, durable::tests::copy};
+use crate::{cli::crawl_args, cluster::crawl::begin, durable::tests::copy};
 
 fn log() -> MemoryLog {
     let topics = [CONTROL, topic::OUTCOMES, DOCUMENTS, topic::DEAD_LETTERS];
@@ -22,9 +22,9 @@ fn log() -> MemoryLog {
 /// Begins a crawl whose results are collected, with further options.
 async fn crawl(log: &MemoryLog, out: &Path, options: &[&str]) -> Result<Collecting, Failure> {
     let args = crawl_args(&[&["--brokers", "localhost:9092", "--out", out.to_str().unwrap()], options].concat());
-    let name = args.crawl.as_deref().unwrap_or(CRAWL);
+    let name = args.crawl.as_deref().unwrap_or("default");
     let log: Arc<dyn Log> = Arc::new(log.clone());
-    begin(&log, &args, name).await.map(|collecting| collecting.expect("--out is given"))
+    begin(&log, &args, &name.parse().unwrap()).await.map(|collecting| collecting.expect("--out is given"))
 }
 
 /// Begins and ends a crawl. Returns the group of its collector.
@@ -63,7 +63,7 @@ async fn sweep(log: &MemoryLog) {
 
 async fn append(log: &MemoryLog, crawl: &str, pages: Range<u32>) {
     let record = |page: u32| {
-        let fingerprint = Fingerprint::of(crawl, &format!("http://a.example/{page}"));
+        let fingerprint = Fingerprint::of(&crawl.parse().unwrap(), &format!("http://a.example/{page}"));
         let value = format!("{{\"fingerprint\":\"{fingerprint}\",\"crawl\":\"{crawl}\"}}");
         let tp = TopicPartition::new(DOCUMENTS, 0);
         Record { tp, key: None, value: Some(value.into()), headers: vec![], timestamp_ms: 0 }
@@ -132,7 +132,7 @@ async fn a_directory_that_was_moved_keeps_its_group_and_a_copy_has_one_of_its_ow
     fs::rename(&first, &moved).unwrap();
     assert_eq!(collect(&log, &moved, &[], None).await, group);
     copy(&moved, &copied);
-    append(&log, CRAWL, 0..3).await;
+    append(&log, "default", 0..3).await;
     assert_ne!(collect(&log, &copied, &[], Some(Watched::Complete)).await, group);
     sweep(&log).await;
     collect(&log, &moved, &[], Some(Watched::Complete)).await;
@@ -142,10 +142,10 @@ async fn a_directory_that_was_moved_keeps_its_group_and_a_copy_has_one_of_its_ow
 #[tokio::test]
 async fn a_directory_without_an_identity_goes_on_at_its_checkpoint_in_a_new_group() {
     let (log, dir) = (log(), tempfile::tempdir().unwrap());
-    append(&log, CRAWL, 0..3).await;
+    append(&log, "default", 0..3).await;
     let group = collect(&log, dir.path(), &[], None).await;
     fs::remove_file(dir.path().join("state").join(FILE)).unwrap();
-    append(&log, CRAWL, 3..5).await;
+    append(&log, "default", 3..5).await;
     assert_ne!(collect(&log, dir.path(), &[], None).await, group);
     assert_eq!(documents(dir.path()), 5);
 }
@@ -153,19 +153,19 @@ async fn a_directory_without_an_identity_goes_on_at_its_checkpoint_in_a_new_grou
 #[tokio::test]
 async fn a_collector_at_an_unchanged_cap_lacks_nothing_and_one_whose_cap_was_raised_elsewhere_says_what_it_lacks() {
     let (log, dir) = (log(), tempfile::tempdir().unwrap());
-    append(&log, CRAWL, 0..3).await;
+    append(&log, "default", 0..3).await;
     collect(&log, dir.path(), &["--max-pages", "3"], Some(Watched::AtCap)).await;
     // While nothing is declared, results of another crawl come and are deleted.
     append(&log, "other", 0..4).await;
     sweep(&log).await;
     let collecting = crawl(&log, dir.path(), &["--max-pages", "5"]).await.unwrap();
-    append(&log, CRAWL, 3..5).await;
+    append(&log, "default", 3..5).await;
     collecting.end(&log, Some(&Watched::AtCap)).await.unwrap();
     assert_eq!(documents(dir.path()), 5);
 
     let raised = Revision { max_pages: Some(Some(9)), ..Revision::default() };
-    definition::revise(&log, CRAWL, raised, None, 0).await.unwrap();
-    append(&log, CRAWL, 5..9).await;
+    definition::revise(&log, &"default".parse().unwrap(), raised, None, 0).await.unwrap();
+    append(&log, "default", 5..9).await;
     sweep(&log).await;
     let refused = refused(&log, dir.path(), &["--max-pages", "none"]).await;
     assert!(refused.code() == 74 && refused.to_string().contains("from 9 to 13"), "{refused}");
@@ -177,9 +177,9 @@ async fn a_cap_that_was_raised_while_the_collector_ended_is_no_proof_that_it_lac
     let (log, dir) = (log(), tempfile::tempdir().unwrap());
     let collecting = crawl(&log, dir.path(), &["--max-pages", "3"]).await.unwrap();
     let raised = Revision { max_pages: Some(Some(9)), ..Revision::default() };
-    definition::revise(&log, CRAWL, raised, None, 0).await.unwrap();
+    definition::revise(&log, &"default".parse().unwrap(), raised, None, 0).await.unwrap();
     collecting.end(&log, Some(&Watched::AtCap)).await.unwrap();
-    append(&log, CRAWL, 0..4).await;
+    append(&log, "default", 0..4).await;
     sweep(&log).await;
     assert_eq!(refused(&log, dir.path(), &[]).await.code(), 74);
 }
@@ -209,16 +209,19 @@ async fn a_directory_that_is_not_this_crawls_stays_as_it_is() {
 #[test]
 fn a_group_is_named_by_crawl_and_number_whatever_the_crawl_is_called() {
     let home = || Home { path: "/out/state".to_owned(), device: 1, inode: 2 };
-    let named = |crawl: &str, id| identity(None, home(), crawl, id).unwrap().group;
+    let named = |crawl: &str, id| identity(None, home(), &crawl.parse().unwrap(), id).unwrap().group;
     assert_eq!(named("docs", 0xabc), "exporter-docs-000000000abc");
     assert_eq!(named("a b/ä", u64::MAX), "exporter-a-b---ffffffffffff");
-    assert_eq!(named(&"x".repeat(500), 0).len(), "exporter--000000000000".len() + MAX_NAME);
-    let stored = identity(None, home(), "docs", 1).unwrap();
+    assert_eq!(named(&"x".repeat(200), 0).len(), "exporter--000000000000".len() + MAX_NAME);
+    let stored = identity(None, home(), &"docs".parse().unwrap(), 1).unwrap();
     // A device number may change with a restart, and a move keeps the inode.
     for same in [Home { device: 7, ..home() }, Home { path: "/moved/state".to_owned(), ..home() }] {
-        let found = identity(Some(stored.clone()), same.clone(), "docs", 3).unwrap();
+        let found = identity(Some(stored.clone()), same.clone(), &"docs".parse().unwrap(), 3).unwrap();
         assert_eq!((found.group, found.home), (stored.group.clone(), same));
     }
     let copied = Home { path: "/copy/state".to_owned(), inode: 3, ..home() };
-    assert_ne!(identity(Some(stored), copied, "docs", 3).unwrap().group, "exporter-docs-000000000001");
+    assert_ne!(
+        identity(Some(stored), copied, &"docs".parse().unwrap(), 3).unwrap().group,
+        "exporter-docs-000000000001"
+    );
 }
