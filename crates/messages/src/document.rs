@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::Truncated;
+use crate::{SeedMetadata, Truncated};
 
 /// Record header with a document's fingerprint, as text, so that consumers can select documents without parsing all.
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
@@ -64,6 +64,9 @@ pub struct Document {
     /// Page that led here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// Metadata of the seed that this page is, or that redirected here.
+    #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
+    pub metadata: SeedMetadata,
     /// Canonical URL declared by the page, absolute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canonical: Option<String>,

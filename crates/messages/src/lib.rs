@@ -9,6 +9,7 @@ mod discovered;
 mod dispatch;
 mod document;
 mod frontier_url;
+mod metadata;
 mod outcome;
 mod page;
 mod schema;
@@ -33,6 +34,9 @@ pub use dispatch::{
 };
 pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives};
 pub use frontier_url::FrontierUrl;
+pub use metadata::{
+    MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_METADATA_NAME_BYTES, SeedMetadata, SeedMetadataError,
+};
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page};
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};

@@ -136,6 +136,7 @@ impl Outcome {
             via: read(context, "via"),
             chain: read(context, "chain").unwrap_or_default(),
             trail: read(context, "trail").unwrap_or_default(),
+            metadata: read(context, "metadata").unwrap_or_default(),
         };
         let dispatch = Dispatch {
             id: read(dispatch, "id").unwrap_or(DispatchId { epoch: 0, sequence: 0 }),

@@ -3,6 +3,8 @@
 use orbweaver_url::CrawlName;
 use serde::{Deserialize, Serialize};
 
+use crate::{SeedMetadata, is_default};
+
 /// Seed: one JSON object, or one bare URL as text (a bare host means https).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -12,4 +14,18 @@ pub struct Seed {
     /// Crawl of the seed; absent: the default crawl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crawl: Option<CrawlName>,
+    /// Link depth at which the crawl starts here: links of the page are one deeper.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub depth: u16,
+    /// Metadata that the document of the seed carries.
+    #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
+    pub metadata: SeedMetadata,
+}
+
+impl Seed {
+    /// Returns a seed of the default crawl with nothing but its URL.
+    #[must_use]
+    pub fn of_url(url: &str) -> Self {
+        Self { url: url.to_owned(), crawl: None, depth: 0, metadata: SeedMetadata::default() }
+    }
 }

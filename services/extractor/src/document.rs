@@ -6,8 +6,8 @@ use bytes::Bytes;
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::topic::DISCOVERED;
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, Truncated, UrlContext, encoded_len,
-    json_len,
+    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, SeedMetadata, Truncated, UrlContext,
+    encoded_len, json_len,
 };
 use orbweaver_store::LinksOut;
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
@@ -45,6 +45,7 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
         fingerprint: context.fingerprint,
         site: context.site,
         via: context.via,
+        metadata: context.metadata,
         canonical: extracted.canonical,
         language: extracted.language,
         description: extracted.description,
@@ -82,6 +83,7 @@ pub fn discovered(
             trail: context.trail.clone(),
             // Only links within the site can be part of a trap.
             content: content.filter(|_| *site == context.site),
+            metadata: SeedMetadata::default(),
             urls,
             found_at_ms: now,
         };
@@ -231,6 +233,17 @@ mod tests {
         assert_eq!(found(&on_a_trail, "October 2027").1, content);
         assert_ne!(found(&on_a_trail, "November 2026").1, content);
         assert_eq!(found(&page(), "October 2026").1, None, "not requested");
+    }
+
+    #[test]
+    fn metadata_of_a_seed_is_in_its_document_and_not_passed_on_to_its_links() {
+        let mut page = page();
+        let metadata = std::collections::BTreeMap::from([("customer".to_owned(), "42".to_owned())]);
+        page.context.metadata = metadata.try_into().unwrap();
+        let found = discovered(&page, &extracted("<a href=/x>x</a>"), None, 0, &ExtractorConfig::default());
+        assert!(found[0].metadata.is_empty());
+        let metadata = page.context.metadata.clone();
+        assert_eq!(document(page, extracted("x")).metadata, metadata);
     }
 
     #[test]

@@ -207,6 +207,7 @@ pub(crate) fn discovered_record(
         chain,
         trail: context.trail.clone(),
         content: None,
+        metadata: context.metadata.clone(),
         urls: vec![target.to_string()],
         found_at_ms,
     };
@@ -216,7 +217,7 @@ pub(crate) fn discovered_record(
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::{DispatchId, Pattern, ReadyDispatch, Trail, decode};
+    use orbweaver_messages::{DispatchId, MAX_METADATA_BYTES, Pattern, ReadyDispatch, SeedMetadata, Trail, decode};
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
     use proptest::prelude::*;
@@ -248,6 +249,8 @@ mod tests {
                 via: Some(longest(3)),
                 chain: (0..=MAX_CHAIN_BYTES / MAX_URL_BYTES).map(longest).collect(),
                 trail: (0..8).map(|n| (Pattern(u32::MAX - n), u16::MAX)).collect::<Trail>(),
+                // A control character takes six bytes in JSON.
+                metadata: metadata("\u{1}".repeat(MAX_METADATA_BYTES - 4)),
             },
             attempt: u8::MAX,
             last_attempt: false,
@@ -263,6 +266,24 @@ mod tests {
         let mut active = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
         active.before = (0..crate::classify::MAX_AGAIN).map(longest).collect();
         active
+    }
+
+    fn metadata(value: String) -> SeedMetadata {
+        std::collections::BTreeMap::from([("note".to_owned(), value)]).try_into().unwrap()
+    }
+
+    #[test]
+    fn the_metadata_of_a_seed_goes_with_its_page_and_with_the_target_of_its_redirect() {
+        let mut active = largest();
+        active.ready.dispatch.context.metadata = metadata("x".to_owned());
+        let target = orbweaver_url::parse("https://b.example/").unwrap();
+        let found = discovered_record(&active, &target, &WideDomains::default(), 1, 0);
+        let found: Discovered = decode("discovered", found.value.as_ref()).unwrap();
+        assert_eq!(found.metadata, metadata("x".to_owned()));
+        let outcome = outcome(&active, OutcomeKind::Fetched, None, 0);
+        let record = page_record(&active, &outcome, HttpResponse::default(), pack(vec![], false, false, 0));
+        let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+        assert_eq!(page.context.metadata, metadata("x".to_owned()));
     }
 
     /// Returns a response with the longest header values, in which no byte is UTF-8.

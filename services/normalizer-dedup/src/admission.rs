@@ -260,6 +260,7 @@ fn waiting(
         via: record.via.clone(),
         chain: record.chain.clone(),
         trail: if traps == Traps::Off { Trail::default() } else { record.trail.clone() },
+        metadata: record.metadata.clone(),
     };
     let content = record.content.filter(|_| traps != Traps::Off);
     FrontierUrl { traps, content, definition: rules.applied.version, ..FrontierUrl::admitted(context, now) }

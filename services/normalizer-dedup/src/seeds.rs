@@ -12,7 +12,7 @@ pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
     if text.trim_start().starts_with('{') {
         decode("seed", Some(value)).map_err(|error| error.to_string())
     } else {
-        Ok(Seed { url: text.trim().to_owned(), crawl: None })
+        Ok(Seed::of_url(text.trim()))
     }
 }
 
@@ -28,11 +28,12 @@ pub(crate) fn discovered(
         crawl: crawl.clone(),
         site: wide.site_of(&url).into(),
         via: None,
-        depth: 0,
+        depth: seed.depth,
         sighting: DiscoveryKind::Seed,
         chain: vec![],
         trail: orbweaver_messages::Trail::default(),
         content: None,
+        metadata: seed.metadata.clone(),
         urls: vec![url.into()],
         found_at_ms: now,
     })
@@ -49,7 +50,7 @@ mod tests {
     #[test]
     fn a_seed_is_json_or_a_bare_url() {
         let seed = read_text(" {\"url\": \"example.org\", \"crawl\": \"docs\"}").unwrap();
-        assert_eq!(seed, Seed { url: "example.org".into(), crawl: Some("docs".parse().unwrap()) });
+        assert_eq!(seed, Seed { crawl: Some("docs".parse().unwrap()), ..Seed::of_url("example.org") });
         let seed = read_text("https://www.example.org/a#b\n").unwrap();
         let found = discovered(&seed, &"docs".parse().unwrap(), &WideDomains::default(), 5).unwrap();
         assert_eq!((&*found.site, found.urls.as_slice()), ("example.org", &["https://www.example.org/a".into()][..]));
@@ -63,6 +64,7 @@ mod tests {
             (b"{\"uri\": 1}", "not a valid seed message: unknown field `uri`"),
             (b"{\"url\": 1}", "not a valid seed message: invalid type"),
             (b"{", "not a valid seed message: EOF"),
+            (br#"{"url": "a", "metadata": {"": "x"}}"#, "not a valid seed message: the metadata has a name of 0 bytes"),
         ] {
             let error = read(Some(&Bytes::from_static(value))).unwrap_err();
             assert!(error.starts_with(reason), "{error}");

@@ -82,7 +82,7 @@ pub struct CrawlArgs {
     /// Output directory, which also holds the state for resuming the crawl [default: ./HOST.crawl].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Read more seeds from a file, one URL or JSON object per line; `-` is stdin.
+    /// Read more seeds from a file, one URL or JSON object (schemas/seed.v1.schema.json) per line; `-` is stdin.
     #[arg(long, value_name = "FILE|-")]
     pub seeds: Option<PathBuf>,
     /// Crawl a small demonstration web served by this process; needs no internet access.

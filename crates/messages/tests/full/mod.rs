@@ -105,6 +105,10 @@ impl<'de> Deserializer<'de> for Sample {
         visitor.visit_seq(SeqDeserializer::new(repeat_n(self, length)))
     }
 
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(MapDeserializer::new(once(("name", Self("value")))))
+    }
+
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -124,7 +128,7 @@ impl<'de> Deserializer<'de> for Sample {
     }
 
     serde::forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str bytes byte_buf unit unit_struct tuple_struct map
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str bytes byte_buf unit unit_struct tuple_struct
         identifier ignored_any
     }
 }

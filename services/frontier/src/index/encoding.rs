@@ -3,6 +3,8 @@
 //! The storage engine keeps keys and values of up to 20 bytes without an allocation; those of queued URLs are that
 //! short.
 
+use std::collections::BTreeMap;
+
 use orbweaver_log::Offset;
 use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, Trail, Traps, UrlContext};
 use orbweaver_stage::IndexCheckpoint;
@@ -172,6 +174,8 @@ struct Stored<'a> {
     traps: u8,
     trail: Trail,
     content: Option<u32>,
+    #[serde(borrow)]
+    metadata: Vec<(&'a str, &'a str)>,
 }
 
 /// Number of bits in `Stored::sighting` below the lost dispatches.
@@ -209,6 +213,7 @@ pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
         traps: u8::try_from(traps).unwrap_or_default(),
         trail: context.trail.clone(),
         content: waiting.content,
+        metadata: context.metadata.iter().collect(),
     };
     let room = context.url.len() + context.via.as_deref().map_or(0, str::len) + context.site.len() + 64;
     #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialize into a vector")]
@@ -231,6 +236,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
             via: stored.via.map(str::to_owned),
             chain: stored.chain.into_iter().map(str::to_owned).collect(),
             trail: stored.trail,
+            metadata: entries(&stored.metadata).try_into().ok()?,
         },
         traps: *TRAPS.get(usize::from(stored.traps))?,
         content: stored.content,
@@ -242,6 +248,10 @@ pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
         admitted_at_ms: stored.admitted_at_ms,
         definition: stored.definition,
     })
+}
+
+fn entries(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -298,6 +308,7 @@ mod tests {
                     sighting: SIGHTINGS[usize::from(numbers.1 % 3)],
                     via: (numbers.2 > 127).then(|| texts[4].clone()),
                     chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
+                    metadata: entries(&[("a", texts[0].as_str())][..usize::from(numbers.2 % 2)]).try_into().unwrap(),
                     trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
                     ..UrlContext::of_seed(CrawlName::new(&texts[0]).unwrap_or_default(), texts[1].clone(), texts[3].as_str().into())
                 },

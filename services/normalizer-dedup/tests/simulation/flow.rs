@@ -40,6 +40,15 @@ fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_wait
 }
 
 #[test]
+fn a_seed_is_queued_with_its_depth_and_its_metadata() {
+    let mut world = World::defined(4, Scope::Host, None);
+    world.seed(r#"{"url": "example.org", "depth": 3, "metadata": {"customer": "42"}}"#);
+    live(&mut world);
+    let context = &world.waiting()[0].context;
+    assert_eq!((context.depth, context.metadata.iter().collect::<Vec<_>>()), (3, vec![("customer", "42")]));
+}
+
+#[test]
 fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
     let mut world = World::defined(4, Scope::Any, None);
     world.discovered(&Discovered {

@@ -49,7 +49,7 @@ pub struct SeedArgs {
     /// URLs to crawl; a bare host means https.
     #[arg(value_name = "URL", required_unless_present = "seeds")]
     pub urls: Vec<String>,
-    /// Read seeds from a file, one URL or JSON object per line; `-` is stdin.
+    /// Read seeds from a file, one URL or JSON object (schemas/seed.v1.schema.json) per line; `-` is stdin.
     #[arg(long, value_name = "FILE|-")]
     pub seeds: Option<PathBuf>,
     /// Crawl of the seeds, unless a JSON object names another.

@@ -104,7 +104,7 @@ fn named(seed: Bytes, crawl: &CrawlName) -> Bytes {
     let of_crawl = |seed: Seed| encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.clone())), ..seed });
     match std::str::from_utf8(&seed) {
         Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, of_crawl),
-        Ok(url) => of_crawl(Seed { url: url.to_owned(), crawl: None }),
+        Ok(url) => of_crawl(Seed::of_url(url)),
         Err(_) => seed,
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use orbweaver_pipeline_tests::{Orbweaver, Output, until};
 use orbweaver_toyweb::{Kind, WebConfig};
+use serde_json::json;
 
 use crate::{PATIENCE, serve};
 
@@ -116,6 +117,23 @@ async fn bad_lines_of_a_seeds_file_are_counted_and_the_good_ones_are_crawled() -
     let output = Output::read(&out)?;
     ensure!(output.summary["dead_letters"] == 3, "{}", output.summary);
     ensure!(output.documents.len() == 20, "{} documents", output.documents.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_document_of_a_seed_has_its_metadata_and_its_links_are_one_deeper_than_it() -> Result<()> {
+    let web = serve(WebConfig { pages: 20, ..WebConfig::default() })?;
+    let dir = tempfile::tempdir()?;
+    let (seeds, out) = (dir.path().join("seeds"), dir.path().join("x.crawl"));
+    let seed = json!({ "url": web.start_url(), "depth": 5, "metadata": { "customer": "42" } });
+    std::fs::write(&seeds, format!("{seed}\n"))?;
+    let base = ["crawl", "--allow-private", "--rate", "unlimited", "--scope", "any", "--out"];
+    Orbweaver::new(base)?.arg(&out).arg("--seeds").arg(&seeds).end(PATIENCE).await?.expect(0, &[])?;
+    let documents = Output::read(&out)?.documents;
+    let (of_seeds, others): (Vec<_>, Vec<_>) = documents.values().partition(|document| document["depth"] == 5);
+    ensure!(of_seeds.len() == 1 && of_seeds[0]["metadata"] == json!({ "customer": "42" }), "{of_seeds:?}");
+    ensure!(others.iter().all(|document| document["metadata"].is_null()), "{others:?}");
+    ensure!(others.iter().any(|document| document["depth"] == 6) && documents.len() == 20, "{others:?}");
     Ok(())
 }
 
