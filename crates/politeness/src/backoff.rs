@@ -1,6 +1,7 @@
 //! Retry delays of URLs after transient failures, and block durations of sites after refusals.
 
 use orbweaver_messages::Millis;
+use orbweaver_url::{SLOTS, Slot};
 
 /// Maximum number of attempts per URL with transient failures (DNS, connection, timeout, 5xx).
 pub const MAX_ATTEMPTS: u8 = 3;
@@ -10,8 +11,13 @@ pub const MAX_BLOCKS: u8 = 5;
 pub const MAX_RETRY_AFTER_MS: u64 = 24 * 3_600_000;
 /// First block without `Retry-After`, in milliseconds; doubled for each further one in a row.
 const FIRST_BLOCK_MS: u64 = 60_000;
-/// Longest block without `Retry-After`, in milliseconds.
-const MAX_BLOCK_MS: u64 = 3_600_000;
+/// Part of a block by which [`staggered_ms`] lengthens it at most.
+const MAX_STAGGER: u64 = 10;
+/// Maximum duration of a staggered block, in milliseconds.
+pub const MAX_BLOCK_MS: u64 = MAX_RETRY_AFTER_MS + MAX_RETRY_AFTER_MS / MAX_STAGGER;
+/// Time of good responses, without a refusal between them, after which earlier refusals no longer lengthen a block, in
+/// milliseconds.
+pub const FORGIVEN_AFTER_MS: Millis = 30 * 60_000;
 
 /// Returns the delay after the transient failure of attempt `attempt` (from 1), in milliseconds: 1, 10, 60 seconds.
 #[must_use]
@@ -41,11 +47,19 @@ pub fn retry_after_ms(value: &str, now: Millis) -> Option<u64> {
 }
 
 /// Returns the duration of a block for which the site named no time, in milliseconds: one minute, doubled for each of
-/// the `blocks_before` preceding refusals in a row, one hour at most.
+/// the `blocks_before` preceding refusals in a row, one day at most.
 #[must_use]
 pub fn block_ms(blocks_before: u32) -> u64 {
-    // Six doublings of a minute exceed the limit.
-    (FIRST_BLOCK_MS << blocks_before.min(6)).min(MAX_BLOCK_MS)
+    // Eleven doublings of a minute exceed the limit.
+    (FIRST_BLOCK_MS << blocks_before.min(11)).min(MAX_RETRY_AFTER_MS)
+}
+
+/// Lengthens a block by up to a tenth, by the slot of its site, so that sites that a common cause blocked at the same
+/// moment do not all come back at the same moment. A replay lengthens it by the same amount.
+#[must_use]
+pub fn staggered_ms(block_ms: u64, slot: Slot) -> u64 {
+    let block_ms = block_ms.min(MAX_RETRY_AFTER_MS);
+    block_ms + block_ms / MAX_STAGGER * u64::from(slot) / u64::from(SLOTS)
 }
 
 #[cfg(test)]
@@ -86,9 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn blocks_in_a_row_double_up_to_an_hour() {
-        let minutes = [0, 1, 2, 5, 6, u32::MAX].map(|before| block_ms(before) / 60_000);
-        assert_eq!(minutes, [1, 2, 4, 32, 60, 60]);
+    fn blocks_in_a_row_double_up_to_a_day() {
+        let minutes = [0, 1, 2, 5, 10, 11, u32::MAX].map(|before| block_ms(before) / 60_000);
+        assert_eq!(minutes, [1, 2, 4, 32, 1024, 1440, 1440]);
+    }
+
+    #[test]
+    fn blocks_of_one_duration_end_spread_over_a_tenth_of_it() {
+        let ends = [0, SLOTS / 2, SLOTS - 1].map(|slot| staggered_ms(60_000, slot));
+        assert_eq!(ends, [60_000, 63_000, 65_999]);
+        assert!(staggered_ms(u64::MAX, SLOTS - 1) <= MAX_BLOCK_MS);
     }
 
     proptest! {

@@ -1,12 +1,15 @@
 //! Clock of a site: its interval, adapted to its responses, and the time of its next request.
 //!
 //! The interval is the longest of the configured interval (a default, or an override for the site), the site's
-//! crawl-delay, and the learned interval: a refusal (429, 503) doubles the interval, a response that takes far
-//! longer than usual lengthens it by half, and each ordinary response shortens the learned interval a little (slow
-//! recovery and quick slow-down: the shape of TCP's congestion control, RFC 5681, which settles below the load that
-//! overloads the peer). A recovery step is at least a fixed one and at least a 32nd of the interval, so that at
-//! most 22 responses undo a refusal, and the longest learned interval is undone within about half an hour. The
-//! longer of configured interval and crawl-delay is the requested interval (`asked_ms`).
+//! crawl-delay, twice the usual response time, and the learned interval: a refusal (429, 503) doubles the interval, a
+//! response that takes far longer than usual lengthens it by half, and each ordinary response shortens the learned
+//! interval a little (slow recovery and quick slow-down: the shape of TCP's congestion control, RFC 5681, which settles
+//! below the load that overloads the peer). A recovery step is at least a fixed one and at least a 32nd of the interval,
+//! so that at most 22 responses undo a refusal, and the longest learned interval is undone within about half an hour.
+//! The longer of configured interval and crawl-delay is the requested interval (`asked_ms`).
+//!
+//! The multiple of the response time is Heritrix' delay factor (there 5, from 3 to 30 s): a site that takes long for a
+//! page spends at most a third of its time on the crawler.
 //!
 //! The interval counts from the *first byte of the previous response* (or its failure), so that the gap in the
 //! server's own log is never shorter, however long a connection took. A planner of future requests does not know that
@@ -20,6 +23,10 @@ pub const MAX_LEARNED_MS: u64 = 60_000;
 const REFUSED_MS: u64 = 500;
 /// Response time up to which a response is never slow, in milliseconds.
 const QUICK_MS: u64 = 500;
+/// Multiple of the usual response time that an interval has at least, and the longest interval due to it, in
+/// milliseconds.
+const RESPONSE_FACTOR: u64 = 2;
+const MAX_BY_RESPONSE_MS: u64 = 10_000;
 /// Cap on response times, in milliseconds, so that one timeout does not distort the average.
 const MAX_RESPONSE_MS: u64 = 10_000;
 /// Smoothing divisor: a new response time has a weight of 1/5.
@@ -52,7 +59,9 @@ impl AdaptiveInterval {
     /// Returns the minimum time from a response of the site to its next request, in milliseconds; 0 is unlimited.
     #[must_use]
     pub fn interval_ms(&self, asked_ms: u64) -> u64 {
-        asked_ms.max(self.learned_ms)
+        // With several requests in flight the crawler itself is the load.
+        let usual_ms = self.response_ms.filter(|_| one_in_flight(asked_ms)).unwrap_or(0);
+        asked_ms.max(self.learned_ms).max((usual_ms * RESPONSE_FACTOR).min(MAX_BY_RESPONSE_MS))
     }
 
     /// Returns the time between two planned requests, in milliseconds: the interval, plus the usual response time
@@ -157,14 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_far_slower_than_usual_slows_down_and_a_site_that_is_always_slow_does_not() {
+    fn a_site_that_is_always_slow_has_twice_its_answer_time_and_a_far_slower_answer_slows_it_down() {
         let mut pace = AdaptiveInterval::default();
         for _ in 0..20 {
-            pace.answered(2000, 1000);
+            pace.answered(600, 1000);
         }
-        assert_eq!(pace.interval_ms(1000), 1000);
-        pace.answered(5000, 1000);
-        assert_eq!(pace.interval_ms(1000), 1500);
+        assert_eq!((pace.interval_ms(1000), pace.interval_ms(2000), pace.is_slowed()), (1200, 2000, false));
+        pace.answered(1300, 1000);
+        assert_eq!(pace.interval_ms(1000), 2220, "half as long again as twice the new average of 740 ms");
+        for _ in 0..300 {
+            pace.answered(u64::MAX, 1000);
+        }
+        assert!(!pace.is_slowed() && pace.interval_ms(1000) == MAX_BY_RESPONSE_MS);
     }
 
     #[test]

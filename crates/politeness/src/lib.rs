@@ -16,7 +16,7 @@ pub mod clock;
 pub mod robots;
 mod user_agent;
 
-pub use backoff::{MAX_ATTEMPTS, MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
+pub use backoff::{MAX_ATTEMPTS, MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms, staggered_ms};
 pub use clock::{AdaptiveInterval, next_request_ms, one_in_flight};
 pub use robots::{AgentRules, Explanation, Verdict, agent_token, explain};
 pub use user_agent::UserAgent;

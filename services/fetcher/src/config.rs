@@ -5,7 +5,7 @@ use std::time::Duration;
 use orbweaver_log::RECORD_LIMIT;
 use orbweaver_messages::{MAX_FETCH_MS, Millis};
 use orbweaver_politeness::{UserAgent, robots::agent_token};
-use orbweaver_settings::{Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, Section, Size, Time};
+use orbweaver_settings::{Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, SECOND, Section, Size, Time};
 use orbweaver_url::WideDomains;
 use reqwest::header::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
@@ -60,6 +60,10 @@ pub struct FetcherConfig {
     pub max_header_bytes: usize,
     /// Do not request robots.txt. Only for your own sites.
     pub ignore_robots: bool,
+    /// Longest `Crawl-delay` of a robots.txt that is obeyed: the URLs of a host with a longer one are refused as
+    /// `crawl_delay`.
+    #[serde(with = "Time::<SECOND, DAY>")]
+    pub max_crawl_delay: Duration,
     /// Also fetch from loopback, private and other special addresses. For tests and intranets.
     pub allow_private: bool,
     /// Lifetime of a cached robots.txt whose Cache-Control has no `max-age` (a `max-age` applies from ten minutes to
@@ -129,6 +133,7 @@ impl Default for FetcherConfig {
             max_headers: 256,
             max_header_bytes: 16 << 10,
             ignore_robots: false,
+            max_crawl_delay: Duration::from_hours(1),
             allow_private: false,
             robots_lifetime: Duration::from_hours(24),
             robots_error_lifetime: Duration::from_hours(1),

@@ -76,16 +76,26 @@ impl FetcherStage {
     }
 
     fn obey_rules(&mut self, mut active: Box<ActiveDispatch>, rules: &Arc<AgentRules>, at: &mut At<'_>) {
-        let delay_ms = rules.crawl_delay_ms();
+        let delay_ms = self.obeyed_delay(rules);
         active.set_crawl_delay(delay_ms);
         if !rules.verdict(&active.url[Position::BeforePath..Position::AfterQuery]).allowed {
             return self.refuse(&active, "robots", at);
+        }
+        if delay_ms != rules.crawl_delay_ms() {
+            return self.refuse(&active, "crawl_delay", at);
         }
         if let Some(delay_ms) = delay_ms {
             let asked_ms = self.site_asked_ms(&active);
             self.gates.learn_delay(&active.site, delay_ms, asked_ms, at.now);
         }
         self.queue(active, at);
+    }
+
+    /// Returns the crawl-delay of a robots.txt in milliseconds, unless it is longer than `max_crawl_delay`: then its URLs
+    /// are refused, and other hosts of the site are not slowed down.
+    pub(crate) fn obeyed_delay(&self, rules: &AgentRules) -> Option<u64> {
+        let max_ms = self.config.max_crawl_delay.as_millis();
+        rules.crawl_delay_ms().filter(|delay_ms| u128::from(*delay_ms) <= max_ms)
     }
 
     /// Returns the time at which the site of a dispatch's next request counts as requested if the site is unknown.

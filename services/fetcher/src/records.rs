@@ -282,7 +282,8 @@ mod tests {
         assert_eq!(found.metadata, metadata("x".to_owned()));
         let outcome = outcome(&active, OutcomeKind::Fetched, None, 0);
         let record = page_record(&active, &outcome, HttpResponse::default(), pack(vec![], false, false, 0));
-        let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+        let header = record.headers.iter().find(|(name, _)| *name == "page");
+        let page: Page = decode("page", header.map(|(_, value)| value)).unwrap();
         assert_eq!(page.context.metadata, metadata("x".to_owned()));
     }
 

@@ -137,7 +137,7 @@ impl FetcherStage {
                 // The file applies once it is durable, but its crawl-delay from this response on, for all dispatches
                 // of its site.
                 if let CachedRobots::Rules(rules) = self.lookups.read(&row)
-                    && let Some(delay_ms) = rules.crawl_delay_ms()
+                    && let Some(delay_ms) = self.obeyed_delay(&rules)
                     && let Some(lookup) = self.lookups.get(authority)
                 {
                     let site = lookup.site.clone();

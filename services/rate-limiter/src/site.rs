@@ -3,18 +3,20 @@
 use orbweaver_messages::{CLOCK_MARGIN_MS, Millis};
 use orbweaver_politeness::{
     AdaptiveInterval,
-    backoff::{MAX_RETRY_AFTER_MS, block_ms},
+    backoff::{FORGIVEN_AFTER_MS, MAX_BLOCK_MS, block_ms, staggered_ms},
     next_request_ms,
     robots::MAX_CRAWL_DELAY_MS,
 };
+use orbweaver_url::slot_of;
 
 use crate::partial_messages::OutcomeFields;
 
 /// Time after its last report during which a crawl-delay is not replaced by a shorter one (for example of another host
 /// of the site), in milliseconds: as long as a robots.txt is valid.
 const CRAWL_DELAY_KEPT_MS: Millis = 24 * 3_600_000;
-/// Age at which a streak of refusals is no longer restored and no longer keeps its site in memory, in milliseconds.
-const STREAK_KEPT_MS: Millis = 24 * 3_600_000;
+/// Age at which a streak of refusals is no longer restored and no longer keeps its site in memory, in milliseconds:
+/// beyond the longest block, so that the block after it is as long again.
+const STREAK_KEPT_MS: Millis = 48 * 3_600_000;
 /// Time for which a site with a crawl-delay or a learned interval stays in memory after its next request time, in
 /// milliseconds.
 const LEARNED_KEPT_MS: Millis = 3_600_000;
@@ -31,7 +33,7 @@ pub(crate) struct Remembered {
     pub(crate) blocks: u32,
     /// Crawl-delay in milliseconds, if it is longer than the configured interval.
     pub(crate) crawl_delay_ms: Option<u64>,
-    /// Time of the last refusal, or of the success that ended a streak of refusals.
+    /// Time of the last refusal, or of the response that ended a streak of refusals.
     pub(crate) event_ms: Millis,
 }
 
@@ -55,6 +57,8 @@ pub(crate) struct Site {
     /// State that must survive a restart.
     pub(crate) remembered: Remembered,
     crawl_delay_learned_ms: Millis,
+    /// Time of the first good response since the last refusal; a new owner starts again.
+    good_since_ms: Option<Millis>,
 }
 
 /// Reason for deferring a dispatch.
@@ -172,11 +176,15 @@ impl Site {
                 self.pace.refused(asked_ms);
                 self.remembered.blocks = blocks_before.saturating_add(1);
                 self.remembered.event_ms = outcome.ended_at_ms.min(now);
+                self.good_since_ms = None;
             }
-            let implied = is_news.then(|| plus(outcome.ended_at_ms.min(now), block_ms(blocks_before)));
+            let staggered_ms = |span_ms| staggered_ms(span_ms, slot_of(&outcome.context.site));
+            let implied = is_news.then(|| plus(outcome.ended_at_ms.min(now), staggered_ms(block_ms(blocks_before))));
             // The fetcher's clock may be behind: a new block counts from `now`, at most `CLOCK_MARGIN_MS` longer. One
             // millisecond more, since times are rounded to milliseconds.
             let explicit = outcome.blocked_until_ms.map(|until| {
+                let span_ms = u64::try_from(until.saturating_sub(outcome.ended_at_ms)).unwrap_or(0);
+                let until = plus(outcome.ended_at_ms, staggered_ms(span_ms));
                 let by_own_clock = now.saturating_add(until.saturating_sub(outcome.ended_at_ms)).saturating_add(1);
                 if outcome.ended_at_ms.saturating_sub(now) > CLOCK_MARGIN_MS {
                     // The fetcher's clock is ahead by more than `CLOCK_MARGIN_MS`: only the requested duration counts.
@@ -184,7 +192,7 @@ impl Site {
                 }
                 if is_news { by_own_clock.clamp(until, until.saturating_add(CLOCK_MARGIN_MS)) } else { until }
             });
-            let until = explicit.or(implied).unwrap_or(0).min(plus(now, MAX_RETRY_AFTER_MS));
+            let until = explicit.or(implied).unwrap_or(0).min(plus(now, MAX_BLOCK_MS));
             // A block that has already ended is ignored, also when its outcome is replayed.
             if until > now {
                 self.remembered.blocked_until_ms = self.remembered.blocked_until_ms.max(until);
@@ -192,8 +200,12 @@ impl Site {
         } else if let (Some(requested), Some(answered)) = (outcome.requested_at_ms, outcome.answered_at_ms) {
             self.pace.answered(u64::try_from(answered.saturating_sub(requested)).unwrap_or(0), asked_ms);
             if outcome.status.is_some_and(|status| status < 500) && self.remembered.blocks > 0 && is_news {
-                self.remembered.blocks = 0;
-                self.remembered.event_ms = outcome.ended_at_ms.min(now);
+                let good_at_ms = outcome.ended_at_ms.min(now);
+                let good_since_ms = *self.good_since_ms.get_or_insert(good_at_ms);
+                if good_at_ms.saturating_sub(good_since_ms) >= FORGIVEN_AFTER_MS {
+                    self.remembered.blocks = 0;
+                    self.remembered.event_ms = good_at_ms;
+                }
             }
         }
         self.remembered != before

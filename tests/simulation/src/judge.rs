@@ -99,7 +99,10 @@ fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -
             ));
         }
     }
-    let asked_for = Millis::try_from(before.retry_after_ms?).unwrap_or(Millis::MAX);
+    // Without Retry-After, a minute.
+    let refused = matches!(before.status, Some(429 | 503));
+    let block_ms = before.retry_after_ms.or(refused.then(|| orbweaver_politeness::block_ms(0)))?;
+    let asked_for = Millis::try_from(block_ms).unwrap_or(Millis::MAX);
     // A process that was killed or isolated could not pass on the delay.
     let reported = !losses.iter().any(|(process, lost)| *process == before.by && (ended..=at).contains(lost));
     (gap < asked_for && reported)

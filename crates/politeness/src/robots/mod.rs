@@ -29,8 +29,8 @@ pub use escape::path_and_query;
 pub use fetch::{RobotsPolicy, STALE_MS, UNREACHABLE_MS};
 pub use rules::{AgentRules, Explanation, Verdict, explain};
 
-/// Longest crawl-delay that is obeyed, in milliseconds: five minutes, as in Heritrix. Longer ones count as this.
-pub const MAX_CRAWL_DELAY_MS: u64 = 300_000;
+/// Longest crawl-delay that is distinguished, in milliseconds: a day. Longer ones count as this.
+pub const MAX_CRAWL_DELAY_MS: u64 = 24 * 3_600_000;
 
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,11 @@ pub(crate) fn outcome(
     }
 }
 
+/// Returns a block of `a.example` of this duration as it is applied.
+pub(crate) fn staggered(block_ms: u64) -> Millis {
+    Millis::try_from(staggered_ms(block_ms, slot_of("a.example"))).unwrap()
+}
+
 fn pass(decision: Decision) -> Millis {
     match decision {
         Decision::Pass { not_before_ms, .. } => not_before_ms,
@@ -56,13 +61,14 @@ fn a_refusal_blocks_from_its_own_time_and_its_replay_makes_nothing_longer() {
     let mut site = Site::asked_at(None);
     let refusal = outcome(OutcomeKind::Blocked, 429, T, 100);
     assert!(site.learn(&refusal, TERMS, T + 150));
-    assert_eq!(site.blocked_until_ms(T + 150), Some(T + 100 + 60_000));
-    let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: T + 60_100 };
+    let until = T + 100 + staggered(60_000);
+    assert_eq!(site.blocked_until_ms(T + 150), Some(until));
+    let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: until };
     assert_eq!(site.decide(T + 40_000, TERMS, T + 10_000), blocked);
     assert!(!site.learn(&refusal, TERMS, T + 30_000));
     assert!(!site.learn(&refusal, TERMS, T + 300_000));
     assert_eq!(site.remembered.blocks, 1);
-    assert_eq!(site.blocked_until_ms(T + 60_100), None);
+    assert_eq!(site.blocked_until_ms(until), None);
 }
 
 #[test]
@@ -73,12 +79,13 @@ fn refusals_of_one_burst_count_once_and_refusals_in_a_row_double() {
     assert_eq!(site.remembered.blocks, 1);
     let again = T + 70_000;
     assert!(site.learn(&outcome(OutcomeKind::Blocked, 503, again, 0), TERMS, again));
-    assert_eq!(site.blocked_until_ms(again), Some(again + 120_000));
+    assert_eq!(site.blocked_until_ms(again), Some(again + staggered(120_000)));
 }
 
 #[test]
 fn a_block_counts_from_when_it_is_heard_as_far_as_clocks_may_be_apart_and_a_replay_makes_it_no_longer() {
-    for (received_at, until) in [(T - 2000, T + 5000), (T + 300, T + 5301), (T + 60_000, T + 5000 + CLOCK_MARGIN_MS)] {
+    let end = T + staggered(5000);
+    for (received_at, until) in [(T - 2000, end), (T + 300, end + 301), (T + 60_000, end + CLOCK_MARGIN_MS)] {
         let mut site = Site::asked_at(None);
         let mut refusal = outcome(OutcomeKind::Blocked, 429, T, 0);
         refusal.blocked_until_ms = Some(T + 5000);
@@ -89,30 +96,38 @@ fn a_block_counts_from_when_it_is_heard_as_far_as_clocks_may_be_apart_and_a_repl
         assert_eq!(site.blocked_until_ms(received_at), blocked, "received at {received_at} and again");
         refusal.blocked_until_ms = Some(Millis::MAX);
         site.learn(&refusal, TERMS, T);
-        assert_eq!(site.blocked_until_ms(T), Some(T + 24 * 3_600_000), "a day at most");
+        let until = site.blocked_until_ms(T).unwrap();
+        assert!((T..=T + Millis::try_from(MAX_BLOCK_MS).unwrap()).contains(&until), "a day and a tenth at most");
     }
 }
 
 #[test]
-fn a_success_after_a_refusal_ends_the_row_and_one_from_before_does_not() {
+fn half_an_hour_of_good_answers_forgives_refusals_and_a_refusal_in_between_starts_it_again() {
     let mut site = Site::asked_at(None);
+    let good = |site: &mut Site, at| site.learn(&outcome(OutcomeKind::Fetched, 200, at, 100), TERMS, at + 100);
     assert!(site.learn(&outcome(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 100));
-    assert!(!site.learn(&outcome(OutcomeKind::Fetched, 200, T + 50, 100), TERMS, T + 150));
-    assert_eq!(site.remembered.blocks, 1);
-    assert!(!site.learn(&outcome(OutcomeKind::Retry, 500, T + 61_000, 100), TERMS, T + 61_100));
-    assert!(site.learn(&outcome(OutcomeKind::Fetched, 200, T + 70_000, 100), TERMS, T + 70_100));
+    assert!(!good(&mut site, T + 50), "requested before the refusal was known");
+    let first = T + 70_000;
+    assert!(!good(&mut site, first));
+    assert!(!good(&mut site, first + FORGIVEN_AFTER_MS - 1));
+    let again = first + FORGIVEN_AFTER_MS - 1 + 200;
+    assert!(site.learn(&outcome(OutcomeKind::Blocked, 429, again, 100), TERMS, again + 100));
+    assert_eq!(site.blocked_until_ms(again), Some(again + 100 + staggered(120_000)), "two in a row");
+    let first = again + 140_000;
+    assert!(!good(&mut site, first));
+    let last = first + FORGIVEN_AFTER_MS;
+    assert!(!site.learn(&outcome(OutcomeKind::Retry, 500, last, 100), TERMS, last + 100), "no good answer");
+    assert!(good(&mut site, last));
     assert_eq!(site.remembered.blocks, 0);
-    assert!(
-        !site.learn(&outcome(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 70_200),
-        "a replay of the first refusal"
-    );
+    let replay = outcome(OutcomeKind::Blocked, 429, again, 100);
+    assert!(!site.learn(&replay, TERMS, last + 200), "a replay of the last refusal");
 }
 
 #[test]
 fn a_refusal_slows_the_site_down_after_its_block_too() {
     let mut site = Site::asked_at(None);
     assert!(site.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), TERMS, T));
-    let after = T + 60_000;
+    let after = T + staggered(60_000);
     let Decision::Pass { interval_ms, .. } = site.decide(after + 30_000, TERMS, after) else { panic!() };
     assert_eq!(interval_ms, 2000);
 }
@@ -153,7 +168,15 @@ fn an_answer_time_out_of_range_counts_as_the_longest() {
     let usual = outcome(OutcomeKind::Fetched, 200, T, 100);
     let longest = OutcomeFields { requested_at_ms: Some(Millis::MIN), answered_at_ms: Some(Millis::MAX), ..usual };
     assert!(!site.learn(&longest, TERMS, T));
-    assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T + 1000);
+    assert_eq!(pass(site.decide(T + 30_000, Terms { horizon_ms: 10_000, ..TERMS }, T)), T + 10_000);
+}
+
+#[test]
+fn a_site_that_answers_slowly_has_twice_its_answer_time_between_requests() {
+    let mut site = Site::asked_at(None);
+    assert!(!site.learn(&outcome(OutcomeKind::Fetched, 200, T, 3000), TERMS, T + 3000));
+    let Decision::Defer { retry_at_ms, .. } = site.decide(T + 30_000, TERMS, T + 3000) else { panic!() };
+    assert_eq!(retry_at_ms, T + 3000 + 6000 - 1000, "half a horizon early");
 }
 
 #[test]

@@ -6,7 +6,10 @@ use orbweaver_settings::Rate;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{partial_messages::ContextFields, site::tests::outcome};
+use crate::{
+    partial_messages::ContextFields,
+    site::tests::{outcome, staggered},
+};
 
 const T: Millis = 1_000_000_000;
 
@@ -87,7 +90,7 @@ fn a_late_dispatch_is_deferred() {
 #[test]
 fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
     let config = Arc::new(RateLimiterConfig::default());
-    let over = T + 60_000 + CLOCK_MARGIN_MS;
+    let over = T + staggered(60_000) + CLOCK_MARGIN_MS;
     let mut first = sites(&config, 0, vec![], T);
     let memory = written(first.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), origin(), T));
     let mut second = sites(&config, 5, vec![memory], T + 10_000);

@@ -5,6 +5,7 @@ use orbweaver_url::CrawlName;
 use prometheus::Registry;
 
 use super::*;
+use crate::site::tests::staggered;
 
 const T: Millis = 1_000_000_000;
 
@@ -122,7 +123,7 @@ fn a_deferral_whose_robots_txt_was_refused_blocks_the_site() {
     let actions = receive(&mut stage, vec![(origin, record)], T + 200);
     assert_eq!(actions.plans[0].completes, vec![origin]);
     let memory: SiteState = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
-    assert_eq!(memory.blocked_until_ms, T + 60_100);
+    assert_eq!(memory.blocked_until_ms, T + 100 + staggered(60_000));
 }
 
 #[test]
@@ -156,11 +157,12 @@ fn a_block_is_durable_before_its_outcome_completes_and_survives_a_restart() {
     second.restore(3, &kept).unwrap();
     open(&mut second, 2, T + 5000);
     assert_eq!(second.view().blocked().names, ["a.example"]);
-    assert_eq!(second.view().blocked().soonest_ms, Some(T + 60_100 + CLOCK_MARGIN_MS));
+    let until = T + 100 + staggered(60_000) + CLOCK_MARGIN_MS;
+    assert_eq!(second.view().blocked().soonest_ms, Some(until));
     let actions =
         receive(&mut second, vec![delivered(SCHEDULED, 0, Some(encode(&dispatch("a.example", 1))))], T + 6000);
     let back: Outcome = decode("outcome", produced(&actions)[0].value.as_ref()).unwrap();
-    assert_eq!((back.reason.as_deref(), back.retry_at_ms), (Some("blocked"), Some(T + 60_100 + CLOCK_MARGIN_MS)));
+    assert_eq!((back.reason.as_deref(), back.retry_at_ms), (Some("blocked"), Some(until)));
 }
 
 #[test]
@@ -186,7 +188,7 @@ fn lessons_during_a_write_complete_with_the_record_after_it() {
     let token = actions.plans[0].token.unwrap();
     let memory: SiteState = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
     // The outcome was received 100 ms after it ended.
-    assert_eq!((memory.blocked_until_ms, memory.crawl_delay_ms), (T + 5101, Some(8000)));
+    assert_eq!((memory.blocked_until_ms, memory.crawl_delay_ms), (T + 201 + staggered(4900), Some(8000)));
     assert_eq!(stage.due(T + 400), 0);
     let mut actions = Actions::default();
     stage.plan_durable(token, &[9], T + 500, &mut actions).unwrap();

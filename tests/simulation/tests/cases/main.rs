@@ -9,6 +9,7 @@ mod dispatches;
 mod fetching;
 mod limits;
 mod moments;
+mod polite;
 mod restores;
 mod webs;
 

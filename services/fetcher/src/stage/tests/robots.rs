@@ -30,6 +30,28 @@ fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
 }
 
 #[test]
+fn the_urls_of_a_host_with_too_long_a_crawl_delay_are_refused_and_its_site_is_not_slowed_down() {
+    for (seconds, refused) in [(3600, false), (3601, true), (99_999_999, true)] {
+        let mut around = polite();
+        around.client.on(ROBOTS, robots(&format!("User-agent: testbot\nDisallow: /no\nCrawl-delay: {seconds}\n")));
+        around.deliver(&around.ready("https://a.example/yes", 0));
+        around.deliver(&around.ready("https://a.example/no", 1));
+        around.pass(1001);
+        let learned = around.stage.gates.crawl_delay_of(&"a.example".into()).filter(|delay_ms| *delay_ms > 0);
+        let mut kinds = around.kinds();
+        kinds.sort_by_key(|(_, reason)| reason.clone());
+        let robots = some(OutcomeKind::Refused, "robots");
+        if refused {
+            assert_eq!((kinds, learned), (vec![some(OutcomeKind::Refused, "crawl_delay"), robots], None));
+        } else {
+            assert_eq!((kinds, learned), (vec![robots], Some(3_600_000)));
+        }
+        let reported = (!refused).then_some(3_600_000);
+        assert!(around.outcomes().iter().all(|outcome| outcome.crawl_delay_ms == reported), "{seconds}");
+    }
+}
+
+#[test]
 fn a_crawl_delay_counts_from_the_answer_of_robots_txt_although_who_waited_for_it_is_late() {
     let mut around = polite();
     around.client.on(ROBOTS, robots("User-agent: testbot\nCrawl-delay: 3\n"));
