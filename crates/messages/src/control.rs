@@ -1,7 +1,7 @@
 //! `crawl.control`: settings. The last record of a key applies; a crawl definition or the list of consumer groups
 //! applies only if it replaces the version in force. A record's offset is its version.
 
-use orbweaver_url::CrawlName;
+use orbweaver_url::{CrawlName, SiteName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -158,6 +158,42 @@ pub struct ConsumerGroups {
 }
 
 pub const CONSUMERS_KEY: &str = "consumers";
+
+/// Settings of a site, for all crawls: key `site/SITE`. A record applies if it names the version in force, or if none is
+/// in force; a tombstone ends them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteSettings {
+    pub site: SiteName,
+    /// Whether no request may be sent to the site.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub frozen: bool,
+    /// Politeness delay instead of the configured one, in milliseconds; below 100 counts as 100. A crawl-delay and refusals
+    /// still slow the site down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<u64>,
+    /// Time of the change.
+    pub set_at_ms: Millis,
+    /// Versions that this one replaces: it applies if the version in force is one of them, or if none is in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<u64>,
+}
+
+impl SiteSettings {
+    /// Returns settings that change nothing.
+    #[must_use]
+    pub fn of(site: SiteName, now: Millis) -> Self {
+        Self { site, frozen: false, interval_ms: None, set_at_ms: now, replaces: vec![] }
+    }
+}
+
+/// Prefix of the keys of [`SiteSettings`].
+pub const SITE_KEY: &str = "site/";
+
+/// Returns the key of the settings of a site.
+#[must_use]
+pub fn site_key(site: &str) -> String {
+    format!("{SITE_KEY}{site}")
+}
 
 /// Returns the key of a crawl definition.
 #[must_use]

@@ -24,13 +24,14 @@ mod url_context;
 
 pub use codec::{MessageError, decode, encode, is_default};
 pub use control::{
-    CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, CrawlDefinition, PAGES_KEY, PageCount, Pins, Scope, ScopeEntry,
-    Traps, crawl_key, pages_key, scope_key,
+    CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, CrawlDefinition, PAGES_KEY, PageCount, Pins, SITE_KEY, Scope,
+    ScopeEntry, SiteSettings, Traps, crawl_key, pages_key, scope_key, site_key,
 };
 pub use dead_letter::{DeadLetter, STUCK};
 pub use discovered::{Discovered, DiscoveryKind};
 pub use dispatch::{
-    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
+    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, FROZEN_RETRY_MS, LEASE_MS, MAX_FETCH_MS, ReadyDispatch,
+    SEND_WINDOW_MS,
 };
 pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives};
 pub use frontier_url::FrontierUrl;

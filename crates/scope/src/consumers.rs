@@ -8,53 +8,42 @@
 
 use orbweaver_messages::{CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, Millis, Topic, decode};
 
-use crate::{ControlRecord, DEFINITIONS_PARTITION, Version, history::History};
+use crate::{
+    ControlRecord, DEFINITIONS_PARTITION, Version,
+    setting::{Content, Setting},
+};
 
 /// The declared groups, up to the offset that was read.
 #[derive(Debug, Default)]
 pub struct Consumers {
-    last: Option<Version>,
-    applied: Option<(Version, Vec<ConsumerGroup>)>,
-    history: History<Vec<ConsumerGroup>>,
+    setting: Setting<Vec<ConsumerGroup>>,
 }
 
 impl Consumers {
     /// Applies a record of `crawl.control`. Records must be in log order; other settings are ignored.
     pub fn read(&mut self, record: ControlRecord<'_>) {
         let ControlRecord { partition, offset, key, value } = record;
-        let is_own = key == Some(CONSUMERS_KEY.as_bytes()) && partition == DEFINITIONS_PARTITION;
-        if !is_own || self.last.is_some_and(|last| last >= offset) {
+        if key != Some(CONSUMERS_KEY.as_bytes()) || partition != DEFINITIONS_PARTITION {
             return;
         }
-        self.last = Some(offset);
-        if value.is_none() {
-            self.applied = None;
-            return self.history.deleted();
-        }
-        match decode::<ConsumerGroups>("consumer-groups", value) {
-            Ok(ConsumerGroups { groups, replaces }) => {
-                let is_next = self.version().is_none_or(|version| replaces.contains(&version));
-                if is_next {
-                    self.history.applied(offset, &replaces);
-                    self.applied = Some((offset, groups));
-                } else {
-                    self.history.passed_over(offset, Some(groups));
-                }
-            }
-            Err(_) => self.history.passed_over(offset, None),
-        }
+        let content = match decode::<ConsumerGroups>("consumer-groups", value) {
+            _ if value.is_none() => Content::Tombstone,
+            Ok(ConsumerGroups { groups, replaces }) => Content::Value(groups, replaces),
+            Err(_) => Content::Unreadable,
+        };
+        self.setting.read(offset, content);
     }
 
     /// Returns the version in force; `None` if no declaration applies.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
-        self.applied.as_ref().map(|(version, _)| *version)
+        self.setting.version()
     }
 
     /// Returns the declared groups, by name.
     #[must_use]
     pub fn groups(&self) -> &[ConsumerGroup] {
-        self.applied.as_ref().map_or(&[], |(_, groups)| groups)
+        self.setting.value().map_or(&[], Vec::as_slice)
     }
 
     /// Returns the declared groups that retain the records of a topic.
@@ -88,11 +77,11 @@ impl Consumers {
     #[must_use]
     pub fn next(&self) -> Option<ConsumerGroups> {
         let groups = self.groups().to_vec();
-        self.history.wants_repair(&groups).then(|| self.following(groups))
+        self.setting.wants_repair(&groups).then(|| self.following(groups))
     }
 
     fn following(&self, groups: Vec<ConsumerGroup>) -> ConsumerGroups {
-        ConsumerGroups { groups, replaces: self.history.to_replace(self.version()) }
+        ConsumerGroups { groups, replaces: self.setting.to_replace() }
     }
 }
 

@@ -13,7 +13,9 @@
 //! | `pins` | comparison of the pinned settings of a crawl with those of a pipeline |
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
-//! | `history` | history of a definition or of the consumer groups, for writers |
+//! | `sites` | settings of single sites |
+//! | `setting` | one setting whose records name the versions they replace |
+//! | `history` | history of a setting, for writers |
 //! | `definition_history` | writing a definition while other writers may write one |
 
 mod consumers;
@@ -23,6 +25,8 @@ mod history;
 mod pins;
 mod revision;
 mod rules;
+mod setting;
+mod sites;
 
 pub use consumers::Consumers;
 pub use definition_history::DefinitionHistory;
@@ -31,7 +35,8 @@ pub use definitions::{Applied, Change, ControlRecord, DefinitionError, Definitio
 pub use pins::check_pins;
 pub use revision::{Revision, RevisionError};
 pub use rules::{PATTERN_BYTES, PatternError, RuleRejection, Rules};
+pub use sites::{SiteChange, SiteControls};
 
-/// The partition of `crawl.control` that holds the definitions of all crawls and the declared consumer groups. Versions
-/// are offsets, which are comparable only within one partition.
+/// The partition of `crawl.control` that holds the definitions of all crawls, the declared consumer groups and the
+/// settings of sites. Versions are offsets, which are comparable only within one partition.
 pub const DEFINITIONS_PARTITION: u32 = 0;

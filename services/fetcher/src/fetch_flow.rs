@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orbweaver_messages::{Millis, Outcome, OutcomeKind};
+use orbweaver_messages::{FROZEN_RETRY_MS, Millis, Outcome, OutcomeKind};
 use orbweaver_politeness::robots::AgentRules;
 use orbweaver_stage::Step;
 use orbweaver_store::Write;
@@ -25,6 +25,8 @@ use crate::{
     stage::{At, FetchTarget, FetcherStage},
 };
 
+/// Outcome reason of a dispatch to a frozen site.
+pub(crate) const FROZEN: &str = "frozen";
 /// Outcome reason of a redirect to itself whose next request is later than the lease, because of the site's delay.
 const REDIRECT_DELAY: &str = "redirect_delay";
 
@@ -36,6 +38,9 @@ impl FetcherStage {
         }
         if at.now > active.not_after_ms() {
             return self.late(&active, at);
+        }
+        if self.controls.is_frozen(&active.site) {
+            return self.defer(&active, FROZEN, at.now.saturating_add(FROZEN_RETRY_MS), at);
         }
         if let Some(until_ms) = self.gates.blocked_until(&active.site, at.now) {
             return self.defer(&active, "blocked", until_ms, at);
@@ -291,11 +296,22 @@ impl FetcherStage {
 
     /// Applies a block at once to the queued requests of the site (docs/protocol.md#fenced-requests).
     pub(crate) fn block(&mut self, site: &SiteName, until_ms: Millis, at: &mut At<'_>) {
+        self.end_queued(site, "blocked", until_ms, at);
+    }
+
+    /// Ends the queued requests of a site that is frozen now; [`FetcherStage::admit`] and
+    /// [`FetcherStage::ask_robots_at`] queue no others.
+    pub(crate) fn freeze(&mut self, site: &SiteName, at: &mut At<'_>) {
+        // A block that has ended: the thawed site resumes at once.
+        self.end_queued(site, FROZEN, at.now, at);
+    }
+
+    fn end_queued(&mut self, site: &SiteName, reason: &str, until_ms: Millis, at: &mut At<'_>) {
         let asked_ms = self.ownership.asked_ms(None);
         for queued_request in self.gates.block(site, until_ms, asked_ms, at.now) {
             match queued_request.payload {
-                FetchTarget::Page(active) => self.defer(&active, "blocked", until_ms, at),
-                FetchTarget::Robots(authority, _) => self.defer_lookup(&authority, "blocked", until_ms, at),
+                FetchTarget::Page(active) => self.defer(&active, reason, until_ms, at),
+                FetchTarget::Robots(authority, _) => self.defer_lookup(&authority, reason, until_ms, at),
             }
         }
     }

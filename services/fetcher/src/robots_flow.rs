@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, OutcomeKind};
+use orbweaver_messages::{CLOCK_MARGIN_MS, FROZEN_RETRY_MS, Millis, OutcomeKind};
 use orbweaver_politeness::robots::UNREACHABLE_MS;
 use orbweaver_stage::Step;
 use orbweaver_store::RobotsRow;
@@ -13,6 +13,7 @@ use crate::{
     classify::{MEMORY_RETRY_MS, Verdict},
     client::{Attempt, FetchError},
     config::millis,
+    fetch_flow::FROZEN,
     fetch_flow::row_of_end,
     gates::QueuedRequest,
     records::outcome,
@@ -88,7 +89,10 @@ impl FetcherStage {
             }
             return;
         };
-        let site = self.config.wide_domains.site_of(&url).into();
+        let site: SiteName = self.config.wide_domains.site_of(&url).into();
+        if self.controls.is_frozen(&site) {
+            return self.defer_lookup(authority, FROZEN, at.now.saturating_add(FROZEN_RETRY_MS), at);
+        }
         let own = lookup.dispatch_of(&site).map(|active| (active.ready.interval_ms, active.partition()));
         let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
         let interval_ms = known.unwrap_or(self.config.default_interval_ms);

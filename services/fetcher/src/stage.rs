@@ -8,6 +8,7 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record};
 use orbweaver_messages::{CLOCK_MARGIN_MS, LEASE_MS, Millis, Outcome, ReadyDispatch, Topic, decode, topic};
+use orbweaver_scope::{ControlRecord, SiteChange, SiteControls};
 use orbweaver_stage::{
     Actions, ByteBudget, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
@@ -71,6 +72,8 @@ pub struct FetcherStage {
     pub(crate) gates: SiteGates<FetchTarget>,
     pub(crate) robots: RobotsCache,
     pub(crate) lookups: RobotsLookups,
+    /// Settings of single sites.
+    pub(crate) controls: SiteControls,
     /// Blocks read back from the log, until they can be applied. Sorted, like every collection that is iterated: the
     /// same events then lead to the same requests, in the same order.
     recalled_blocks: BTreeMap<SiteName, Millis>,
@@ -90,6 +93,7 @@ impl FetcherStage {
             gates: SiteGates::new(config.concurrency),
             robots: RobotsCache::new(config.robots_cache_bytes),
             lookups: RobotsLookups::new(&config.user_agent),
+            controls: SiteControls::default(),
             config,
             metrics,
             view,
@@ -252,6 +256,25 @@ impl Stage for FetcherStage {
 
     fn topics(&self) -> &'static [Topic] {
         &[topic::READY]
+    }
+
+    fn tails(&self) -> &'static [Topic] {
+        &[topic::CONTROL]
+    }
+
+    fn receive_tailed(&mut self, record: &ConsumerRecord, now: Millis, acts: &mut Acts) -> Result<(), StageError> {
+        let (partition, offset) = (record.tp.partition, record.offset);
+        let (key, value) = (record.key.as_deref(), record.value.as_ref());
+        // The rate-limiter logs settings that cannot be used.
+        if let SiteChange::Applied(site) = self.controls.apply(ControlRecord { partition, offset, key, value })
+            && self.controls.is_frozen(&site)
+        {
+            let at = &mut At { now, acts };
+            self.begin(at);
+            self.freeze(&site, at);
+            self.send_ready(at);
+        }
+        Ok(())
     }
 
     fn restore_specs(&self, _partition: Partition) -> Vec<RestoreSpec> {

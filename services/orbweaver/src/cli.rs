@@ -39,6 +39,10 @@ pub enum Command {
     #[cfg(feature = "cluster")]
     #[command(subcommand)]
     Scope(crate::cluster::args::ScopeVerb),
+    /// Show the settings of a site, change its rate, freeze or thaw it, on a cluster while crawls run.
+    #[cfg(feature = "cluster")]
+    #[command(subcommand)]
+    Site(crate::cluster::args::SiteVerb),
     /// Create, check and list the topics of a cluster.
     #[cfg(feature = "cluster")]
     #[command(subcommand)]

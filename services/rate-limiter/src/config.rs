@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::site::Terms;
 
 /// Shortest interval unless faster rates are allowed explicitly, in milliseconds: ten requests per second.
-const FASTEST_MS: u64 = 100;
+pub(crate) const FASTEST_MS: u64 = 100;
 /// Upper limit of the planning horizon, in milliseconds: well below the age at which a dispatch is deferred without a
 /// request ([`orbweaver_messages::SEND_WINDOW_MS`]).
 pub(crate) const MAX_HORIZON_MS: u64 = 10_000;

@@ -20,6 +20,7 @@ mod partial_messages;
 #[cfg(feature = "cluster")]
 pub mod service;
 mod site;
+mod site_terms;
 mod sites;
 mod stage;
 mod view;

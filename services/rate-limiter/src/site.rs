@@ -70,10 +70,12 @@ pub(crate) enum Deferral {
     Blocked,
     /// The dispatch arrived after its `not_after_ms`.
     Late,
+    /// The site is frozen.
+    Frozen,
 }
 
 impl Deferral {
-    pub(crate) const ALL: [Self; 3] = [Self::Interval, Self::Blocked, Self::Late];
+    pub(crate) const ALL: [Self; 4] = [Self::Interval, Self::Blocked, Self::Late, Self::Frozen];
 
     /// Returns the reason as it is written to the outcome.
     pub(crate) fn as_str(self) -> &'static str {
@@ -81,6 +83,7 @@ impl Deferral {
             Self::Interval => "interval",
             Self::Blocked => "blocked",
             Self::Late => "late",
+            Self::Frozen => "frozen",
         }
     }
 }

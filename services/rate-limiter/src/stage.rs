@@ -9,19 +9,21 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteState, Topic, decode, encode,
-    topic::{OUTCOMES, READY, SCHEDULED, SITES},
+    Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteSettings, SiteState, Topic, decode, encode,
+    topic::{CONTROL, OUTCOMES, READY, SCHEDULED, SITES},
 };
+use orbweaver_scope::{ControlRecord, SiteChange, SiteControls};
 use orbweaver_stage::{
     Actions, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
-use orbweaver_url::SiteName;
+use orbweaver_url::{SiteName, partition_of, slot_of};
 
 use crate::{
     config::RateLimiterConfig,
     metrics::RateLimiterMetrics,
     partial_messages::{self, DispatchFields, OutcomeFields},
     site::Decision,
+    site_terms::SiteTerms,
     sites::{OutcomeEffect, Restored, SiteRecord, Sites},
     view::{SHOWN, SiteView},
 };
@@ -42,6 +44,10 @@ pub struct RateLimiterStage {
     metrics: RateLimiterMetrics,
     view: Arc<SiteView>,
     restored: HashMap<Partition, Restored>,
+    /// Settings of single sites.
+    controls: SiteControls,
+    /// Number of partitions, once one is open.
+    partition_count: Partition,
     partitions: BTreeMap<Partition, Sites>,
     /// Site whose record a plan writes, by the plan's token.
     writing: HashMap<Token, (Partition, SiteName)>,
@@ -65,6 +71,8 @@ impl RateLimiterStage {
             metrics,
             view: Arc::default(),
             restored: HashMap::new(),
+            controls: SiteControls::default(),
+            partition_count: 0,
             partitions: BTreeMap::new(),
             writing: HashMap::new(),
             next_token: 0,
@@ -135,6 +143,29 @@ impl RateLimiterStage {
         Ok(())
     }
 
+    /// Applies a record of `crawl.control`.
+    fn control(&mut self, record: &ConsumerRecord) {
+        let (partition, offset) = (record.tp.partition, record.offset);
+        let (key, value) = (record.key.as_deref(), record.value.as_ref());
+        let site = match self.controls.apply(ControlRecord { partition, offset, key, value }) {
+            SiteChange::Applied(site) => site,
+            SiteChange::Nothing => return,
+            SiteChange::Refused(site) => {
+                return tracing::error!(%site, partition, offset, "settings of a site cannot be used: ignored");
+            }
+        };
+        let settings = self.controls.of(&site).cloned();
+        tracing::info!(%site, version = offset, ?settings, "settings of a site apply");
+        let partition = self.partition_of(&site);
+        if let Some(sites) = self.partitions.get_mut(&partition) {
+            sites.control(site, settings);
+        }
+    }
+
+    fn partition_of(&self, site: &str) -> Partition {
+        partition_of(slot_of(site), self.partition_count.max(1))
+    }
+
     fn write(&mut self, partition: Partition, site: SiteRecord, now: Millis, actions: &mut Wanted) {
         self.metrics.records.inc();
         let token = self.next_token;
@@ -174,6 +205,10 @@ impl Stage for RateLimiterStage {
         &[SITES]
     }
 
+    fn tails(&self) -> &'static [Topic] {
+        &[CONTROL]
+    }
+
     fn restore_specs(&self, _partition: Partition) -> Vec<RestoreSpec> {
         vec![RestoreSpec { topic: SITES, from: RestoreFrom::Start, follow: true }]
     }
@@ -199,13 +234,23 @@ impl Stage for RateLimiterStage {
 
     fn open(&mut self, opening: PartitionContext, now: Millis) {
         let restored = self.restored.remove(&opening.partition).unwrap_or_default();
-        let sites = Sites::open(Arc::clone(&self.config), restored, opening.owner_epoch, now);
+        self.partition_count = opening.partitions;
+        let mut terms = SiteTerms::new(Arc::clone(&self.config));
+        let is_here = |settings: &&SiteSettings| self.partition_of(&settings.site) == opening.partition;
+        for settings in self.controls.all().filter(is_here) {
+            terms.set(settings.site.clone(), Some(settings.clone()));
+        }
+        let sites = Sites::open(terms, restored, opening.owner_epoch, now);
         self.partitions.insert(opening.partition, sites);
         self.show(now);
     }
 
     fn receive_tailed(&mut self, record: &ConsumerRecord, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
         let partition = record.tp.partition;
+        if record.tp.topic == CONTROL {
+            self.control(record);
+            return Ok(());
+        }
         let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
         let Ok(theirs) = decode::<SiteState>("site", record.value.as_ref()) else { return Ok(()) };
         if theirs.epoch >= sites.epoch {

@@ -6,7 +6,7 @@ use std::iter::{once, repeat_n};
 
 use orbweaver_messages::{
     ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, Document, FrontierUrl, Outcome, Page, PageCount,
-    ReadyDispatch, ScopeEntry, Seed, SiteState, decode, encode,
+    ReadyDispatch, ScopeEntry, Seed, SiteSettings, SiteState, decode, encode,
 };
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -22,7 +22,7 @@ pub(crate) struct Message {
 }
 
 /// Returns every JSON message, with the name of its schema.
-pub(crate) fn messages() -> [(&'static str, Message); 14] {
+pub(crate) fn messages() -> [(&'static str, Message); 15] {
     [
         ("seed", message::<Seed>()),
         ("discovered", message::<Discovered>()),
@@ -37,6 +37,7 @@ pub(crate) fn messages() -> [(&'static str, Message); 14] {
         ("scope-entry", message::<ScopeEntry>()),
         ("page-count", message::<PageCount>()),
         ("consumer-groups", message::<ConsumerGroups>()),
+        ("site-settings", message::<SiteSettings>()),
         ("dead-letter", message::<DeadLetter>()),
     ]
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, DiscoveryKind, OutcomeKind, Page, encode};
+use orbweaver_messages::{
+    Discovered, DiscoveryKind, FROZEN_RETRY_MS, OutcomeKind, Page, SiteSettings, encode, site_key,
+};
 use orbweaver_settings::Section as _;
 use orbweaver_stage::ScriptedClock;
 use orbweaver_url::{Fingerprint, partition_of, slot_of};
@@ -92,6 +94,15 @@ impl Surroundings {
         for Record { tp, value, .. } in outcomes {
             self.stage.restore(tp.partition, &delivered(tp, 0, value)).unwrap();
         }
+    }
+
+    /// Delivers the record of `crawl.control` at this offset that freezes or thaws `a.example`.
+    fn control(&mut self, offset: Offset, frozen: bool, replaces: &[u64]) {
+        let settings = SiteSettings { frozen, replaces: replaces.into(), ..SiteSettings::of("a.example".into(), 0) };
+        let mut record = delivered(TopicPartition::new(topic::CONTROL, 0), offset, Some(encode(&settings)));
+        record.key = Some(Bytes::from(site_key("a.example")));
+        self.call(|stage, now, acts| stage.receive_tailed(&record, now, acts));
+        self.settle();
     }
 
     /// Stores a robots.txt of `a.example` that refuses `/no`.

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_url::{CrawlName, Policy};
 
-use crate::cli::Extent;
+use crate::cli::{Extent, Rate};
 
 /// Connection to the brokers.
 #[derive(Debug, Clone, Args)]
@@ -126,6 +126,83 @@ pub struct ScopeSet {
     pub wide_domain: Vec<String>,
     #[command(flatten)]
     pub cluster: Cluster,
+}
+
+/// Show the settings of a site, change its rate, freeze or thaw it, on a cluster while crawls run.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+A site is given as a URL, a host or the site itself. Its settings hold for all crawls, and apply within a second at every
+service that reads the log. Requests in flight finish.
+
+Exit codes: 0 the settings apply, 64 the site is malformed, 74 the log failed,
+75 another change came first: nothing was changed.")]
+pub enum SiteVerb {
+    /// Show the settings that apply to a site, and their version.
+    Show {
+        /// The site, one of its hosts, or a URL.
+        #[arg(value_name = "SITE")]
+        site: String,
+        /// Print JSON, on one line.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// Set the maximum rate of requests to a site instead of the configured one.
+    Set {
+        /// Requests per second, from 0.001 to 10, or `default` for the configured rate. A crawl-delay and refusals still
+        /// slow the site down.
+        #[arg(long, value_name = "N|default")]
+        rate: SiteRate,
+        #[command(flatten)]
+        target: SiteChange,
+    },
+    /// Send no further request to a site; its URLs stay queued.
+    Freeze {
+        #[command(flatten)]
+        target: SiteChange,
+    },
+    /// Send requests to a frozen site again.
+    Thaw {
+        #[command(flatten)]
+        target: SiteChange,
+    },
+}
+
+/// A site whose settings change.
+#[derive(Debug, Args)]
+pub struct SiteChange {
+    /// The site, one of its hosts, or a URL.
+    #[arg(value_name = "SITE")]
+    pub site: String,
+    /// Change it only if this version applies, as shown by `site show`; 0: only if it has no settings.
+    #[arg(long, value_name = "VERSION")]
+    pub expect: Option<u64>,
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+/// Rate of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SiteRate {
+    /// As configured.
+    Default,
+    /// Minimum time between two requests, in milliseconds.
+    Interval(u64),
+}
+
+impl std::str::FromStr for SiteRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "default" {
+            return Ok(Self::Default);
+        }
+        match text.parse() {
+            Ok(Rate::PerSecond(rate)) if rate <= 10.0 => Ok(Self::Interval(Rate::PerSecond(rate).interval_ms())),
+            _ => Err("expected requests per second from 0.001 to 10, or `default`".to_owned()),
+        }
+    }
 }
 
 /// Create, check and list the topics of a cluster.

@@ -9,6 +9,7 @@
 //! | `collector` | collector of a crawl's results, with a consumer group per directory |
 //! | [`stage_status`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
 //! | [`scope`] | `orbweaver scope`: shows the definition of a crawl, changes it while the crawl runs |
+//! | [`site`] | `orbweaver site`: settings of a site, which apply while crawls run |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists topics |
 //! | [`consumers`] | `orbweaver consumers`: declares groups that keep records from being deleted |
 //! | [`dead_letters`] | `orbweaver dead-letters`: lists and replays |
@@ -22,6 +23,7 @@ pub mod crawl;
 pub mod dead_letters;
 pub mod scope;
 pub mod seed;
+pub mod site;
 pub mod stage_status;
 pub mod status;
 pub mod topics;

@@ -12,7 +12,7 @@ use crate::exit::{Failure, failed};
 /// Timeout per read of a record that must exist.
 const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 /// Maximum number of times that the applied definition is appended again while others keep changing the crawl.
-const REPAIRS: u32 = 10;
+pub const REPAIRS: u32 = 10;
 
 /// Returns the pins of this program for a crawl with this policy and these wide domains, which must be sorted.
 #[must_use]

@@ -1,4 +1,4 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{OutcomeKind, topic};
@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    config::RateLimiterConfig,
     partial_messages::ContextFields,
     site::tests::{outcome, staggered},
 };
@@ -16,7 +17,7 @@ const T: Millis = 1_000_000_000;
 fn sites(config: &Arc<RateLimiterConfig>, epoch: Offset, memories: Vec<SiteState>, now: Millis) -> Sites {
     let mut restored = Restored::default();
     memories.into_iter().for_each(|memory| restored.take(memory));
-    Sites::open(Arc::clone(config), restored, epoch, now)
+    Sites::open(SiteTerms::new(Arc::clone(config)), restored, epoch, now)
 }
 
 fn dispatch(now: Millis) -> DispatchFields<'static> {
@@ -61,7 +62,11 @@ fn a_tombstone_of_an_owner_before_the_newest_forgets_nothing() {
         let mut restored = Restored::default();
         restored.take(memory(5, T + 60_000));
         restored.forget("a.example", epoch);
-        assert_eq!(Sites::open(Arc::clone(&config), restored, 9, T).blocked(1).0, remembered, "{epoch:?}");
+        assert_eq!(
+            Sites::open(SiteTerms::new(Arc::clone(&config)), restored, 9, T).blocked(1).0,
+            remembered,
+            "{epoch:?}"
+        );
     }
 }
 
@@ -134,6 +139,31 @@ fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
     assert_eq!(sites.settled("slow.example", T), None);
     sites.sweep(T + 4_000_000);
     assert_eq!(sites.len(), 0);
+}
+
+#[test]
+fn a_frozen_site_gets_no_request_and_a_slower_one_its_own_interval_also_from_a_successor() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let mut sites = sites(&config, 0, vec![], T);
+    let settings = SiteSettings::of("a.example".into(), T);
+    sites.control("a.example".into(), Some(SiteSettings { frozen: true, ..settings.clone() }));
+    let frozen = Decision::Defer { reason: Deferral::Frozen, retry_at_ms: T + FROZEN_RETRY_MS };
+    assert_eq!(sites.decide(&dispatch(T), T), frozen);
+    let slow = SiteSettings { interval_ms: Some(1500), ..settings.clone() };
+    sites.control("a.example".into(), Some(slow.clone()));
+    assert_eq!(sites.decide(&dispatch(T), T), Decision::Pass { not_before_ms: T, interval_ms: 1500 });
+    assert_eq!(sites.decide(&dispatch(T), T), Decision::Pass { not_before_ms: T + 1500, interval_ms: 1500 });
+    let mut terms = SiteTerms::new(Arc::clone(&config));
+    terms.set("a.example".into(), Some(slow));
+    let mut successor = Sites::open(terms, Restored::default(), 5, T);
+    let at = T + 4000;
+    assert_eq!(successor.decide(&dispatch(at), at), Decision::Pass { not_before_ms: at, interval_ms: 1500 });
+    sites.control("a.example".into(), Some(SiteSettings { interval_ms: Some(1), ..settings }));
+    let Decision::Pass { interval_ms, .. } = sites.decide(&dispatch(at), at) else { panic!() };
+    assert_eq!(interval_ms, 100, "ten per second at most");
+    sites.control("a.example".into(), None);
+    let Decision::Pass { interval_ms, .. } = sites.decide(&dispatch(at), at) else { panic!() };
+    assert_eq!(interval_ms, 1000);
 }
 
 #[test]

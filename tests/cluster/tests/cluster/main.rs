@@ -12,6 +12,7 @@ mod same;
 mod scope;
 mod secured;
 mod seeds;
+mod site;
 
 use std::time::Duration;
 

@@ -118,6 +118,32 @@ fn a_cookie_wall_is_passed_within_the_dispatch_in_the_sites_time() {
 }
 
 #[test]
+fn a_frozen_site_gets_no_further_request_and_a_thawed_one_goes_on() {
+    let mut around = polite();
+    around.store_robots(0, START + 1_000_000);
+    around.client.on("https://a.example/one", page("hello"));
+    for (sequence, path) in ["one", "two"].iter().enumerate() {
+        let mut ready = around.ready(&format!("https://a.example/{path}"), sequence as u64);
+        ready.interval_ms = 1000;
+        around.deliver(&ready);
+    }
+    around.pass(1001);
+    assert_eq!(around.asked(), ["https://a.example/one"]);
+    around.control(5, true, &[]);
+    assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None), some(OutcomeKind::Deferred, "frozen")]);
+    around.deliver(&around.ready("https://a.example/three", 2));
+    around.pass(5000);
+    assert_eq!(around.asked().len(), 1);
+    let retry_at_ms = around.outcomes().last().and_then(|outcome| outcome.retry_at_ms);
+    assert_eq!(retry_at_ms, Some(START + 1001 + FROZEN_RETRY_MS));
+    around.control(6, false, &[5]);
+    around.deliver(&around.ready("https://a.example/three", 3));
+    around.pass(2000);
+    assert_eq!(around.asked()[1..], ["https://a.example/three"]);
+    around.assert_all_complete();
+}
+
+#[test]
 fn a_block_is_applied_to_what_is_held_for_the_site_and_to_what_comes_and_its_end_is_told_when_the_site_named_it() {
     for (retry_after, block_ms) in [(None, 60_000), (Some("120"), 120_000), (Some("soon"), 60_000)] {
         let mut around = Surroundings::unlimited();

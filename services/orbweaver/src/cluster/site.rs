@@ -1,0 +1,188 @@
+//! `orbweaver site`: shows the settings of a site, changes them, freezes and thaws the site while crawls run.
+
+use bytes::Bytes;
+use orbweaver_log::{Log, Offset, Record, TopicPartition};
+use orbweaver_messages::{SiteSettings, encode, site_key, topic::CONTROL};
+use orbweaver_scope::{DEFINITIONS_PARTITION, SiteControls, Version};
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::{SiteName, WideDomains, parse_seed};
+use serde::Serialize;
+
+use super::{
+    args::{SiteChange, SiteRate, SiteVerb},
+    connection::block_on,
+};
+use crate::{
+    crawl::definition::{self, REPAIRS},
+    exit::{Failure, failed},
+    export::rfc3339,
+    tools::{json_line, to_stdout},
+};
+
+/// Runs `orbweaver site`.
+///
+/// # Errors
+/// Fails if the site is malformed, another change came first, or the log fails.
+pub fn run(verb: &SiteVerb) -> Result<(), Failure> {
+    block_on(async {
+        match verb {
+            SiteVerb::Show { site, json, cluster } => {
+                let log = cluster.connect().await?;
+                show(&log, &site_of(&log, site).await?, *json).await
+            }
+            SiteVerb::Set { rate, target } => {
+                let interval_ms = match rate {
+                    SiteRate::Default => None,
+                    SiteRate::Interval(interval_ms) => Some(*interval_ms),
+                };
+                set(target, |settings| settings.interval_ms = interval_ms).await
+            }
+            SiteVerb::Freeze { target } => set(target, |settings| settings.frozen = true).await,
+            SiteVerb::Thaw { target } => set(target, |settings| settings.frozen = false).await,
+        }
+    })
+}
+
+/// Returns the site of a URL, host or site, by the wide domains of the pipeline.
+async fn site_of(log: &dyn Log, text: &str) -> Result<SiteName, Failure> {
+    let url = parse_seed(text).map_err(|error| Failure::Usage(format!("`{text}` is not a site: {error}")))?;
+    let wide = definition::wide_domains(log).await?.unwrap_or_default();
+    let wide = WideDomains::new(&wide).map_err(|error| Failure::Output(error.to_string()))?;
+    Ok(wide.site_of(&url).into())
+}
+
+async fn controls(log: &dyn Log) -> Result<SiteControls, Failure> {
+    let mut controls = SiteControls::default();
+    definition::each(log, |record| drop(controls.apply(record))).await?;
+    Ok(controls)
+}
+
+/// Settings as printed by `site show --json`.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    version: Option<Version>,
+    settings: &'a SiteSettings,
+}
+
+async fn show(log: &dyn Log, site: &SiteName, json: bool) -> Result<(), Failure> {
+    let controls = controls(log).await?;
+    let none = SiteSettings::of(site.clone(), 0);
+    let shown = Shown { version: controls.version(site), settings: controls.of(site).unwrap_or(&none) };
+    to_stdout(|out| if json { json_line(out, &shown) } else { writeln!(out, "{}", text(&shown)) })
+}
+
+fn text(shown: &Shown<'_>) -> String {
+    let SiteSettings { site, frozen, interval_ms, set_at_ms, .. } = shown.settings;
+    let Some(version) = shown.version else { return format!("site `{site}` has no settings of its own") };
+    let rate = interval_ms.map_or_else(|| "as configured".to_owned(), |ms| format!("a request every {ms} ms at most"));
+    let lines = [
+        format!("site `{site}`, version {version} of its settings"),
+        format!("  frozen  {}", if *frozen { "yes" } else { "no" }),
+        format!("  rate    {rate}"),
+        format!("  set     {}", rfc3339(*set_at_ms)),
+    ];
+    lines.join("\n")
+}
+
+async fn set(target: &SiteChange, edit: impl Fn(&mut SiteSettings)) -> Result<(), Failure> {
+    let log = target.cluster.connect().await?;
+    let site = site_of(&log, &target.site).await?;
+    let said = match change(&log, &site, target.expect, edit).await? {
+        (version, None) => format!("site `{site}`: version {version} already has these values"),
+        (version, Some(before)) => format!("site `{site}`: version {version} applies{before}"),
+    };
+    to_stdout(|out| writeln!(out, "{said}"))
+}
+
+/// Changes the settings of a site. Returns the version that applies and, if it is a new one, which it replaces. With
+/// `expected`, changes them only if that version applies now; 0: none.
+async fn change(
+    log: &dyn Log,
+    site: &SiteName,
+    expected: Option<Version>,
+    edit: impl Fn(&mut SiteSettings),
+) -> Result<(Version, Option<String>), Failure> {
+    let before = controls(log).await?;
+    let version = before.version(site);
+    let first = |version: Option<Version>| {
+        let version = version.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
+        Failure::Stopped(format!(
+            "another change of the site `{site}` came first: {version} applies, and nothing was changed; check it with \
+             `orbweaver site show`, then repeat the command"
+        ))
+    };
+    if expected.is_some_and(|expected| expected != version.unwrap_or(0)) {
+        return Err(first(version));
+    }
+    let was = before.of(site).cloned();
+    let mut wanted = was.clone().unwrap_or_else(|| SiteSettings::of(site.clone(), 0));
+    edit(&mut wanted);
+    if let (Some(version), Some(_)) = (version, was.filter(|was| *was == wanted)) {
+        return Ok((version, None));
+    }
+    wanted.set_at_ms = SystemClock.now();
+    let own = write(log, &before.following(wanted)).await?;
+    // The log does not reject a record that comes too late: only reading back shows whether it applies.
+    let mut after = controls(log).await?;
+    for _ in 0..REPAIRS {
+        let Some(repair) = after.repair(site) else { break };
+        write(log, &repair).await?;
+        after = controls(log).await?;
+    }
+    if !after.has_applied(site, own) {
+        return Err(first(after.version(site)));
+    }
+    Ok((own, Some(version.map_or_else(String::new, |before| format!(", in place of {before}")))))
+}
+
+async fn write(log: &dyn Log, settings: &SiteSettings) -> Result<Offset, Failure> {
+    let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+    let key = Bytes::from(site_key(&settings.site));
+    let record = Record::new(tp, Some(key), Some(encode(settings)), SystemClock.now());
+    let offsets = log.append(vec![record]).await.map_err(failed)?;
+    Ok(offsets.first().copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
+
+    use super::*;
+
+    fn log() -> MemoryLog {
+        MemoryLog::new(&[TopicSpec { topic: CONTROL, partitions: 2, cleanup: Cleanup::Compact }])
+    }
+
+    #[tokio::test]
+    async fn a_site_is_frozen_slowed_down_and_thawed_each_change_keeping_the_other() {
+        let (log, site) = (log(), SiteName::from("a.example"));
+        assert_eq!(
+            change(&log, &site, None, |settings| settings.frozen = true).await.unwrap(),
+            (0, Some(String::new()))
+        );
+        let slow = |settings: &mut SiteSettings| settings.interval_ms = Some(5000);
+        assert_eq!(change(&log, &site, Some(0), slow).await.unwrap(), (1, Some(", in place of 0".to_owned())));
+        assert_eq!(change(&log, &site, None, slow).await.unwrap(), (1, None));
+        change(&log, &site, None, |settings| settings.frozen = false).await.unwrap();
+        let settings = controls(&log).await.unwrap().of(&site).cloned().unwrap();
+        assert_eq!((settings.frozen, settings.interval_ms), (false, Some(5000)));
+    }
+
+    #[tokio::test]
+    async fn a_change_of_a_version_that_no_longer_applies_changes_nothing() {
+        let (log, site) = (log(), SiteName::from("a.example"));
+        change(&log, &site, Some(0), |settings| settings.frozen = true).await.unwrap();
+        let error = change(&log, &site, Some(7), |settings| settings.frozen = false).await.unwrap_err();
+        assert_eq!(error.code(), 75);
+        assert!(controls(&log).await.unwrap().is_frozen(&site));
+    }
+
+    #[tokio::test]
+    async fn a_url_or_a_host_stands_for_its_site() {
+        let log = log();
+        for text in ["https://www.example.org/a", "www.example.org", "example.org"] {
+            assert_eq!(site_of(&log, text).await.unwrap(), "example.org");
+        }
+        assert_eq!(site_of(&log, "not a site").await.unwrap_err().code(), 64);
+    }
+}
