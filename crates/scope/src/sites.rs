@@ -72,11 +72,6 @@ impl SiteControls {
         self.of(site).is_some_and(|settings| settings.frozen)
     }
 
-    /// Returns all settings that apply, by site.
-    pub fn all(&self) -> impl Iterator<Item = &SiteSettings> {
-        self.sites.values().filter_map(Setting::value)
-    }
-
     /// Returns `true` if the record at this offset has ever applied to the site.
     #[must_use]
     pub fn has_applied(&self, site: &str, version: Version) -> bool {
@@ -132,7 +127,7 @@ mod tests {
         assert!(apply(&mut controls, 6, Some(&thaw)));
         assert!(!controls.is_frozen("a.example"));
         assert!(apply(&mut controls, 7, None));
-        assert_eq!(controls.all().count(), 0);
+        assert_eq!(controls.of("a.example"), None);
     }
 
     #[test]
@@ -151,6 +146,6 @@ mod tests {
         let broken = Bytes::from_static(b"{");
         let record = ControlRecord { partition: 0, offset: 10, key: Some(b"site/a.example"), value: Some(&broken) };
         assert_eq!(controls.apply(record), refused("a.example"));
-        assert_eq!(controls.all().count(), 0);
+        assert_eq!(controls.of("a.example"), None);
     }
 }

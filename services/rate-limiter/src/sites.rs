@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{CLOCK_MARGIN_MS, FROZEN_RETRY_MS, Millis, SiteSettings, SiteState};
+use orbweaver_messages::{CLOCK_MARGIN_MS, FROZEN_RETRY_MS, Millis, SiteState};
 use orbweaver_stage::Origin;
 use orbweaver_url::SiteName;
 
@@ -52,7 +52,6 @@ impl From<Site> for Entry {
 /// The open sites of a partition.
 #[derive(Debug)]
 pub(crate) struct Sites {
-    terms: SiteTerms,
     /// Offset of this owner's claim in `crawl.sites`; written into each of its records.
     pub(crate) epoch: Offset,
     /// Time at which the partition was opened; `None` for its first owner ever, when no site has been requested yet.
@@ -114,12 +113,12 @@ impl Sites {
     ///
     /// Each site counts as requested at the latest time that the previous owner may have scheduled
     /// (docs/protocol.md#delays-restart). A claim at offset 0 has no previous owner.
-    pub(crate) fn open(terms: SiteTerms, restored: Restored, epoch: Offset, now: Millis) -> Self {
+    pub(crate) fn open(terms: &SiteTerms, restored: Restored, epoch: Offset, now: Millis) -> Self {
         let opened_ms = (epoch > 0).then_some(now);
         let (entries, blocked, overtaken) = (HashMap::new(), BTreeSet::new(), restored.overtaken);
-        let mut sites = Self { terms, epoch, opened_ms, entries, blocked, held: 0, overtaken };
+        let mut sites = Self { epoch, opened_ms, entries, blocked, held: 0, overtaken };
         for (name, remembered) in restored.remembered {
-            let terms = sites.terms.of(&name);
+            let terms = terms.of(&name);
             let mut site = sites.new_site(terms);
             site.recall(remembered, terms, now);
             if !site.is_idle(terms, now) {
@@ -130,20 +129,15 @@ impl Sites {
         sites
     }
 
-    /// Sets the settings of a site, or removes them.
-    pub(crate) fn control(&mut self, site: SiteName, settings: Option<SiteSettings>) {
-        self.terms.set(site, settings);
-    }
-
     /// Decides whether a dispatch is scheduled or deferred.
-    pub(crate) fn decide(&mut self, dispatch: &DispatchFields<'_>, now: Millis) -> Decision {
+    pub(crate) fn decide(&mut self, terms: &SiteTerms, dispatch: &DispatchFields<'_>, now: Millis) -> Decision {
         if now > dispatch.not_after_ms {
             return Decision::Defer { reason: Deferral::Late, retry_at_ms: now };
         }
-        if self.terms.is_frozen(&dispatch.context.site) {
+        if terms.is_frozen(&dispatch.context.site) {
             return Decision::Defer { reason: Deferral::Frozen, retry_at_ms: now.saturating_add(FROZEN_RETRY_MS) };
         }
-        let terms = self.terms.of(&dispatch.context.site);
+        let terms = terms.of(&dispatch.context.site);
         if let Some(entry) = self.entries.get_mut(dispatch.context.site.as_ref()) {
             return entry.site.decide(dispatch.not_after_ms, terms, now);
         }
@@ -158,9 +152,15 @@ impl Sites {
     }
 
     /// Applies an outcome to its site.
-    pub(crate) fn learn(&mut self, outcome: &OutcomeFields<'_>, origin: Origin, now: Millis) -> OutcomeEffect {
+    pub(crate) fn learn(
+        &mut self,
+        terms: &SiteTerms,
+        outcome: &OutcomeFields<'_>,
+        origin: Origin,
+        now: Millis,
+    ) -> OutcomeEffect {
         let name = outcome.context.site.as_ref();
-        let terms = self.terms.of(name);
+        let terms = terms.of(name);
         if !self.entries.contains_key(name) {
             let mut site = self.new_site(terms);
             let changed = site.learn(outcome, terms, now);
@@ -194,9 +194,9 @@ impl Sites {
     }
 
     /// Returns the next record that must follow a stale owner's record found by the restore.
-    pub(crate) fn next_overtaken(&mut self, now: Millis) -> Option<SiteRecord> {
+    pub(crate) fn next_overtaken(&mut self, terms: &SiteTerms, now: Millis) -> Option<SiteRecord> {
         while let Some(name) = self.overtaken.pop_first() {
-            if let Some(record) = self.restate(&name, now) {
+            if let Some(record) = self.restate(terms, &name, now) {
                 return Some(record);
             }
         }
@@ -205,10 +205,10 @@ impl Sites {
 
     /// Returns the current record of a site, to be appended after one of a stale owner (docs/protocol.md#claims); while a
     /// record is in flight, returns `None`, and the current one follows.
-    pub(crate) fn restate(&mut self, name: &str, now: Millis) -> Option<SiteRecord> {
+    pub(crate) fn restate(&mut self, terms: &SiteTerms, name: &str, now: Millis) -> Option<SiteRecord> {
         if !self.entries.contains_key(name) {
             // A site that is not in memory has no known state.
-            let site = self.new_site(self.terms.of(name));
+            let site = self.new_site(terms.of(name));
             self.entries.insert(name.into(), site.into());
         }
         match self.write(name, None, now) {
@@ -218,8 +218,7 @@ impl Sites {
     }
 
     /// Evicts idle sites.
-    pub(crate) fn sweep(&mut self, now: Millis) {
-        let terms = &self.terms;
+    pub(crate) fn sweep(&mut self, terms: &SiteTerms, now: Millis) {
         self.entries.retain(|name, entry| entry.in_flight || !entry.site.is_idle(terms.of(name), now));
         if self.entries.capacity() > 1024 && self.entries.capacity() / 4 > self.entries.len() {
             self.entries.shrink_to_fit();

@@ -9,14 +9,14 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteSettings, SiteState, Topic, decode, encode,
+    Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteState, Topic, decode, encode,
     topic::{CONTROL, OUTCOMES, READY, SCHEDULED, SITES},
 };
-use orbweaver_scope::{ControlRecord, SiteChange, SiteControls};
+use orbweaver_scope::{ControlRecord, SiteChange};
 use orbweaver_stage::{
     Actions, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
-use orbweaver_url::{SiteName, partition_of, slot_of};
+use orbweaver_url::SiteName;
 
 use crate::{
     config::RateLimiterConfig,
@@ -40,14 +40,10 @@ type Wanted = Actions<Infallible, Infallible>;
 
 #[derive(Debug)]
 pub struct RateLimiterStage {
-    config: Arc<RateLimiterConfig>,
+    terms: SiteTerms,
     metrics: RateLimiterMetrics,
     view: Arc<SiteView>,
     restored: HashMap<Partition, Restored>,
-    /// Settings of single sites.
-    controls: SiteControls,
-    /// Number of partitions, once one is open.
-    partition_count: Partition,
     partitions: BTreeMap<Partition, Sites>,
     /// Site whose record a plan writes, by the plan's token.
     writing: HashMap<Token, (Partition, SiteName)>,
@@ -67,12 +63,10 @@ impl RateLimiterStage {
     #[must_use]
     pub fn new(config: RateLimiterConfig, metrics: RateLimiterMetrics) -> Self {
         Self {
-            config: Arc::new(config),
+            terms: SiteTerms::new(config),
             metrics,
             view: Arc::default(),
             restored: HashMap::new(),
-            controls: SiteControls::default(),
-            partition_count: 0,
             partitions: BTreeMap::new(),
             writing: HashMap::new(),
             next_token: 0,
@@ -92,7 +86,7 @@ impl RateLimiterStage {
         let partition = record.tp.partition;
         let scheduled: DispatchFields<'_> = partial_messages::read("dispatch", record.value.as_ref())?;
         let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
-        let (topic, value) = match sites.decide(&scheduled, now) {
+        let (topic, value) = match sites.decide(&self.terms, &scheduled, now) {
             Decision::Pass { not_before_ms, interval_ms } => {
                 self.metrics.passed.inc();
                 #[allow(clippy::cast_precision_loss, reason = "intervals are at most a day, far below 2^52 ms")]
@@ -135,7 +129,7 @@ impl RateLimiterStage {
         if outcome.is_refusal() {
             self.metrics.refusals.inc();
         }
-        match sites.learn(&outcome, origin, now) {
+        match sites.learn(&self.terms, &outcome, origin, now) {
             OutcomeEffect::Complete => actions.completes.push(origin),
             OutcomeEffect::Write(site) => self.write(partition, site, now, actions),
             OutcomeEffect::Held => {}
@@ -147,23 +141,13 @@ impl RateLimiterStage {
     fn control(&mut self, record: &ConsumerRecord) {
         let (partition, offset) = (record.tp.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
-        let site = match self.controls.apply(ControlRecord { partition, offset, key, value }) {
-            SiteChange::Applied(site) => site,
-            SiteChange::Nothing => return,
+        match self.terms.apply(ControlRecord { partition, offset, key, value }) {
+            SiteChange::Applied(site) => tracing::info!(%site, version = offset, "settings of a site apply"),
+            SiteChange::Nothing => {}
             SiteChange::Refused(site) => {
-                return tracing::error!(%site, partition, offset, "settings of a site cannot be used: ignored");
+                tracing::error!(%site, partition, offset, "settings of a site cannot be used: ignored");
             }
-        };
-        let settings = self.controls.of(&site).cloned();
-        tracing::info!(%site, version = offset, ?settings, "settings of a site apply");
-        let partition = self.partition_of(&site);
-        if let Some(sites) = self.partitions.get_mut(&partition) {
-            sites.control(site, settings);
         }
-    }
-
-    fn partition_of(&self, site: &str) -> Partition {
-        partition_of(slot_of(site), self.partition_count.max(1))
     }
 
     fn write(&mut self, partition: Partition, site: SiteRecord, now: Millis, actions: &mut Wanted) {
@@ -234,13 +218,7 @@ impl Stage for RateLimiterStage {
 
     fn open(&mut self, opening: PartitionContext, now: Millis) {
         let restored = self.restored.remove(&opening.partition).unwrap_or_default();
-        self.partition_count = opening.partitions;
-        let mut terms = SiteTerms::new(Arc::clone(&self.config));
-        let is_here = |settings: &&SiteSettings| self.partition_of(&settings.site) == opening.partition;
-        for settings in self.controls.all().filter(is_here) {
-            terms.set(settings.site.clone(), Some(settings.clone()));
-        }
-        let sites = Sites::open(terms, restored, opening.owner_epoch, now);
+        let sites = Sites::open(&self.terms, restored, opening.owner_epoch, now);
         self.partitions.insert(opening.partition, sites);
         self.show(now);
     }
@@ -256,7 +234,7 @@ impl Stage for RateLimiterStage {
         if theirs.epoch >= sites.epoch {
             return Ok(());
         }
-        let answer = sites.restate(&theirs.site, now);
+        let answer = sites.restate(&self.terms, &theirs.site, now);
         self.metrics.stale_records.inc();
         tracing::warn!(
             site = %theirs.site,
@@ -326,9 +304,9 @@ impl Stage for RateLimiterStage {
         self.ticks = (self.ticks + 1) % SWEEP_TICKS;
         let mut overtaken = vec![];
         for (number, sites) in &mut self.partitions {
-            overtaken.extend(std::iter::from_fn(|| sites.next_overtaken(now)).map(|site| (*number, site)));
+            overtaken.extend(std::iter::from_fn(|| sites.next_overtaken(&self.terms, now)).map(|site| (*number, site)));
             if *number % SWEEP_TICKS == self.ticks {
-                sites.sweep(now);
+                sites.sweep(&self.terms, now);
             }
         }
         overtaken.into_iter().for_each(|(partition, site)| self.write(partition, site, now, actions));

@@ -1,7 +1,8 @@
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use orbweaver_log::TopicPartition;
-use orbweaver_messages::{OutcomeKind, topic};
+use orbweaver_messages::{FROZEN_RETRY_MS, OutcomeKind, SiteSettings, encode, site_key, topic};
+use orbweaver_scope::{ControlRecord, SiteChange};
 use orbweaver_settings::Rate;
 use proptest::prelude::*;
 
@@ -14,10 +15,10 @@ use crate::{
 
 const T: Millis = 1_000_000_000;
 
-fn sites(config: &Arc<RateLimiterConfig>, epoch: Offset, memories: Vec<SiteState>, now: Millis) -> Sites {
+fn sites(terms: &SiteTerms, epoch: Offset, memories: Vec<SiteState>, now: Millis) -> Sites {
     let mut restored = Restored::default();
     memories.into_iter().for_each(|memory| restored.take(memory));
-    Sites::open(SiteTerms::new(Arc::clone(config)), restored, epoch, now)
+    Sites::open(terms, restored, epoch, now)
 }
 
 fn dispatch(now: Millis) -> DispatchFields<'static> {
@@ -43,66 +44,65 @@ fn written(lesson: OutcomeEffect) -> SiteState {
 
 #[test]
 fn the_first_owner_ever_asks_at_once_and_a_successor_waits_out_what_may_be_planned() {
-    let config = Arc::new(RateLimiterConfig::default());
+    let terms = SiteTerms::new(RateLimiterConfig::default());
     let passed = Decision::Pass { not_before_ms: T, interval_ms: 1000 };
-    assert_eq!(sites(&config, 0, vec![], T).decide(&dispatch(T), T), passed);
-    let mut successor = sites(&config, 5, vec![], T);
-    let Decision::Defer { reason: Deferral::Interval, retry_at_ms } = successor.decide(&dispatch(T), T) else {
+    assert_eq!(sites(&terms, 0, vec![], T).decide(&terms, &dispatch(T), T), passed);
+    let mut successor = sites(&terms, 5, vec![], T);
+    let Decision::Defer { reason: Deferral::Interval, retry_at_ms } = successor.decide(&terms, &dispatch(T), T) else {
         panic!()
     };
     assert_eq!(retry_at_ms, T + 2000);
     let passed = Decision::Pass { not_before_ms: T + 3000, interval_ms: 1000 };
-    assert_eq!(successor.decide(&dispatch(T + 2000), T + 2000), passed);
+    assert_eq!(successor.decide(&terms, &dispatch(T + 2000), T + 2000), passed);
 }
 
 #[test]
 fn a_tombstone_of_an_owner_before_the_newest_forgets_nothing() {
-    let config = Arc::new(RateLimiterConfig::default());
+    let terms = SiteTerms::new(RateLimiterConfig::default());
     for (epoch, remembered) in [(Some(4), 1), (Some(5), 0), (Some(9), 0), (None, 0)] {
         let mut restored = Restored::default();
         restored.take(memory(5, T + 60_000));
         restored.forget("a.example", epoch);
-        assert_eq!(
-            Sites::open(SiteTerms::new(Arc::clone(&config)), restored, 9, T).blocked(1).0,
-            remembered,
-            "{epoch:?}"
-        );
+        assert_eq!(Sites::open(&terms, restored, 9, T).blocked(1).0, remembered, "{epoch:?}");
     }
 }
 
 #[test]
 fn an_unlimited_site_passes_at_once_and_leaves_no_trace() {
-    let config = Arc::new(RateLimiterConfig { rate: Rate { interval_ms: 0 }, ..RateLimiterConfig::default() });
-    let mut sites = sites(&config, 9, vec![], T);
+    let terms = SiteTerms::new(RateLimiterConfig { rate: Rate { interval_ms: 0 }, ..RateLimiterConfig::default() });
+    let mut sites = sites(&terms, 9, vec![], T);
     for _ in 0..3 {
         let passed = Decision::Pass { not_before_ms: T, interval_ms: 0 };
-        assert_eq!(sites.decide(&dispatch(T), T), passed);
+        assert_eq!(sites.decide(&terms, &dispatch(T), T), passed);
     }
-    assert_eq!(sites.learn(&outcome(OutcomeKind::Fetched, 200, T, 9), origin(), T + 9), OutcomeEffect::Complete);
+    assert_eq!(
+        sites.learn(&terms, &outcome(OutcomeKind::Fetched, 200, T, 9), origin(), T + 9),
+        OutcomeEffect::Complete
+    );
     assert_eq!(sites.len(), 0);
-    written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, 9), origin(), T + 9));
-    assert!(matches!(sites.decide(&dispatch(T + 9), T + 9), Decision::Defer { reason: Deferral::Blocked, .. }));
+    written(sites.learn(&terms, &outcome(OutcomeKind::Blocked, 429, T, 9), origin(), T + 9));
+    assert!(matches!(sites.decide(&terms, &dispatch(T + 9), T + 9), Decision::Defer { reason: Deferral::Blocked, .. }));
 }
 
 #[test]
 fn a_late_dispatch_is_deferred() {
-    let config = Arc::new(RateLimiterConfig::default());
-    let mut sites = sites(&config, 0, vec![], T);
+    let terms = SiteTerms::new(RateLimiterConfig::default());
+    let mut sites = sites(&terms, 0, vec![], T);
     let late = Decision::Defer { reason: Deferral::Late, retry_at_ms: T + 30_001 };
-    assert_eq!(sites.decide(&dispatch(T), T + 30_001), late);
+    assert_eq!(sites.decide(&terms, &dispatch(T), T + 30_001), late);
 }
 
 #[test]
 fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
-    let config = Arc::new(RateLimiterConfig::default());
+    let terms = SiteTerms::new(RateLimiterConfig::default());
     let over = T + staggered(60_000) + CLOCK_MARGIN_MS;
-    let mut first = sites(&config, 0, vec![], T);
-    let memory = written(first.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), origin(), T));
-    let mut second = sites(&config, 5, vec![memory], T + 10_000);
+    let mut first = sites(&terms, 0, vec![], T);
+    let memory = written(first.learn(&terms, &outcome(OutcomeKind::Blocked, 429, T, 0), origin(), T));
+    let mut second = sites(&terms, 5, vec![memory], T + 10_000);
     let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: over };
-    assert_eq!(second.decide(&dispatch(T + 10_000), T + 10_000), blocked);
+    assert_eq!(second.decide(&terms, &dispatch(T + 10_000), T + 10_000), blocked);
     assert_eq!(second.blocked(5), (1, vec![(over, "a.example")]));
-    let Decision::Pass { interval_ms, .. } = second.decide(&dispatch(over), over) else { panic!() };
+    let Decision::Pass { interval_ms, .. } = second.decide(&terms, &dispatch(over), over) else { panic!() };
     assert_eq!(interval_ms, 2000, "the refusal still slows it down");
     second.unblock(over);
     assert_eq!(second.blocked(5), (0, vec![]));
@@ -110,69 +110,75 @@ fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
 
 #[test]
 fn the_current_record_follows_one_of_a_stale_owner_once_none_is_in_flight() {
-    let config = Arc::new(RateLimiterConfig::default());
-    let mut sites = sites(&config, 20, vec![], T);
-    let current = written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), origin(), T));
+    let terms = SiteTerms::new(RateLimiterConfig::default());
+    let mut sites = sites(&terms, 20, vec![], T);
+    let current = written(sites.learn(&terms, &outcome(OutcomeKind::Blocked, 429, T, 0), origin(), T));
     assert_eq!(sites.settled("a.example", T), None);
-    let record = sites.restate("a.example", T).unwrap();
+    let record = sites.restate(&terms, "a.example", T).unwrap();
     assert_eq!((record.memory, record.completes), (current.clone(), vec![]));
-    assert_eq!(sites.restate("a.example", T), None, "one is in flight");
+    assert_eq!(sites.restate(&terms, "a.example", T), None, "one is in flight");
     assert_eq!(sites.settled("a.example", T).unwrap().memory, current);
-    assert_eq!(sites.restate("unknown.example", T).unwrap().memory.blocked_until_ms, 0);
+    assert_eq!(sites.restate(&terms, "unknown.example", T).unwrap().memory.blocked_until_ms, 0);
 }
 
 #[test]
 fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
-    let config = Arc::new(RateLimiterConfig::default());
-    let mut sites = sites(&config, 0, vec![], T);
-    sites.decide(&dispatch(T), T);
+    let terms = SiteTerms::new(RateLimiterConfig::default());
+    let mut sites = sites(&terms, 0, vec![], T);
+    sites.decide(&terms, &dispatch(T), T);
     let slow = OutcomeFields {
         context: ContextFields { site: Cow::Borrowed("slow.example") },
         crawl_delay_ms: Some(9000),
         ..outcome(OutcomeKind::Fetched, 200, T, 0)
     };
-    written(sites.learn(&slow, origin(), T));
-    sites.sweep(T + 20_000);
+    written(sites.learn(&terms, &slow, origin(), T));
+    sites.sweep(&terms, T + 20_000);
     assert_eq!(sites.len(), 1);
-    sites.sweep(T + 4_000_000);
+    sites.sweep(&terms, T + 4_000_000);
     assert_eq!(sites.len(), 1, "its record is still in flight");
     assert_eq!(sites.settled("slow.example", T), None);
-    sites.sweep(T + 4_000_000);
+    sites.sweep(&terms, T + 4_000_000);
     assert_eq!(sites.len(), 0);
+}
+
+/// Applies settings of `a.example` in place of all earlier ones, or ends them.
+fn control(terms: &mut SiteTerms, offset: Offset, settings: Option<SiteSettings>) {
+    let (key, replaces) = (site_key("a.example"), (0..offset).collect());
+    let value = settings.map(|settings| encode(&SiteSettings { replaces, ..settings }));
+    let record = ControlRecord { partition: 0, offset, key: Some(key.as_bytes()), value: value.as_ref() };
+    assert_eq!(terms.apply(record), SiteChange::Applied("a.example".into()));
 }
 
 #[test]
 fn a_frozen_site_gets_no_request_and_a_slower_one_its_own_interval_also_from_a_successor() {
-    let config = Arc::new(RateLimiterConfig::default());
-    let mut sites = sites(&config, 0, vec![], T);
+    let mut terms = SiteTerms::new(RateLimiterConfig::default());
+    let mut sites = sites(&terms, 0, vec![], T);
     let settings = SiteSettings::of("a.example".into(), T);
-    sites.control("a.example".into(), Some(SiteSettings { frozen: true, ..settings.clone() }));
+    control(&mut terms, 1, Some(SiteSettings { frozen: true, ..settings.clone() }));
     let frozen = Decision::Defer { reason: Deferral::Frozen, retry_at_ms: T + FROZEN_RETRY_MS };
-    assert_eq!(sites.decide(&dispatch(T), T), frozen);
-    let slow = SiteSettings { interval_ms: Some(1500), ..settings.clone() };
-    sites.control("a.example".into(), Some(slow.clone()));
-    assert_eq!(sites.decide(&dispatch(T), T), Decision::Pass { not_before_ms: T, interval_ms: 1500 });
-    assert_eq!(sites.decide(&dispatch(T), T), Decision::Pass { not_before_ms: T + 1500, interval_ms: 1500 });
-    let mut terms = SiteTerms::new(Arc::clone(&config));
-    terms.set("a.example".into(), Some(slow));
-    let mut successor = Sites::open(terms, Restored::default(), 5, T);
+    assert_eq!(sites.decide(&terms, &dispatch(T), T), frozen);
+    control(&mut terms, 2, Some(SiteSettings { interval_ms: Some(1500), ..settings.clone() }));
+    let passed = |not_before_ms| Decision::Pass { not_before_ms, interval_ms: 1500 };
+    assert_eq!(sites.decide(&terms, &dispatch(T), T), passed(T));
+    assert_eq!(sites.decide(&terms, &dispatch(T), T), passed(T + 1500));
+    let mut successor = Sites::open(&terms, Restored::default(), 5, T);
     let at = T + 4000;
-    assert_eq!(successor.decide(&dispatch(at), at), Decision::Pass { not_before_ms: at, interval_ms: 1500 });
-    sites.control("a.example".into(), Some(SiteSettings { interval_ms: Some(1), ..settings }));
-    let Decision::Pass { interval_ms, .. } = sites.decide(&dispatch(at), at) else { panic!() };
+    assert_eq!(successor.decide(&terms, &dispatch(at), at), passed(at));
+    control(&mut terms, 3, Some(SiteSettings { interval_ms: Some(1), ..settings }));
+    let Decision::Pass { interval_ms, .. } = sites.decide(&terms, &dispatch(at), at) else { panic!() };
     assert_eq!(interval_ms, 100, "ten per second at most");
-    sites.control("a.example".into(), None);
-    let Decision::Pass { interval_ms, .. } = sites.decide(&dispatch(at), at) else { panic!() };
+    control(&mut terms, 4, None);
+    let Decision::Pass { interval_ms, .. } = sites.decide(&terms, &dispatch(at), at) else { panic!() };
     assert_eq!(interval_ms, 1000);
 }
 
 #[test]
 fn an_override_stands_in_place_of_the_default() {
     let overrides = std::collections::BTreeMap::from([("a.example".to_owned(), Rate { interval_ms: 200 })]);
-    let config = Arc::new(RateLimiterConfig { overrides, ..RateLimiterConfig::default() });
-    let mut sites = sites(&config, 0, vec![], T);
-    sites.decide(&dispatch(T), T);
-    assert_eq!(sites.decide(&dispatch(T), T), Decision::Pass { not_before_ms: T + 200, interval_ms: 200 });
+    let terms = SiteTerms::new(RateLimiterConfig { overrides, ..RateLimiterConfig::default() });
+    let mut sites = sites(&terms, 0, vec![], T);
+    sites.decide(&terms, &dispatch(T), T);
+    assert_eq!(sites.decide(&terms, &dispatch(T), T), Decision::Pass { not_before_ms: T + 200, interval_ms: 200 });
 }
 
 /// Event in a partition with one site.
@@ -220,7 +226,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 
 /// Model of the environment of a partition: durable records, passed requests, known blocks.
 struct World {
-    config: Arc<RateLimiterConfig>,
+    config: RateLimiterConfig,
+    terms: SiteTerms,
     sites: Sites,
     now: Millis,
     epoch: Offset,
@@ -234,10 +241,11 @@ struct World {
 
 impl World {
     fn new(config: RateLimiterConfig) -> Self {
-        let config = Arc::new(config);
-        let sites = sites(&config, 0, vec![], T);
+        let terms = SiteTerms::new(config.clone());
+        let sites = sites(&terms, 0, vec![], T);
         Self {
             config,
+            terms,
             sites,
             now: T,
             epoch: 0,
@@ -266,7 +274,7 @@ impl World {
                     ..outcome(kind, *status, requested, *took_ms)
                 };
                 self.known_until = self.known_until.max(until.unwrap_or(0));
-                if let OutcomeEffect::Write(record) = self.sites.learn(&outcome, origin(), self.now) {
+                if let OutcomeEffect::Write(record) = self.sites.learn(&self.terms, &outcome, origin(), self.now) {
                     prop_assert!(self.in_flight.is_none(), "two records of a site are in flight");
                     self.in_flight = Some(record.memory);
                 }
@@ -280,7 +288,7 @@ impl World {
             Event::Crash { landed } => {
                 self.log.extend(self.in_flight.take().filter(|_| *landed));
                 self.epoch = self.log.len() as u64 + 1;
-                self.sites = sites(&self.config, self.epoch, self.log.clone(), self.now);
+                self.sites = sites(&self.terms, self.epoch, self.log.clone(), self.now);
                 self.known_until = self.log.last().map_or(0, |memory| memory.blocked_until_ms);
             }
         }
@@ -288,7 +296,7 @@ impl World {
     }
 
     fn dispatch(&mut self) -> Result<(), TestCaseError> {
-        match self.sites.decide(&dispatch(self.now), self.now) {
+        match self.sites.decide(&self.terms, &dispatch(self.now), self.now) {
             Decision::Pass { not_before_ms, interval_ms } => {
                 prop_assert!(not_before_ms >= self.now);
                 prop_assert!(not_before_ms >= self.known_until, "asked while the site is blocked");
@@ -329,7 +337,7 @@ proptest! {
             world.apply(event)?;
         }
         for _ in 0..4 {
-            match world.sites.decide(&dispatch(world.now), world.now) {
+            match world.sites.decide(&world.terms, &dispatch(world.now), world.now) {
                 Decision::Defer { retry_at_ms, .. } => world.now = retry_at_ms,
                 _ => return Ok(()),
             }

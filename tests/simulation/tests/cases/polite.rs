@@ -75,8 +75,8 @@ fn behave(web: &mut Web, site: usize, random: &mut Random) {
 fn durations(report: &Report) -> Vec<(i64, i64)> {
     let web = &report.scenario.web;
     let mut sites: BTreeMap<usize, Vec<&Asked>> = BTreeMap::new();
-    for asked in &report.asked {
-        sites.entry(asked.host).or_default().push(asked);
+    for request in &report.asked {
+        sites.entry(request.host).or_default().push(request);
     }
     let fails = |site: &usize| web.pages[site * PAGES..(site + 1) * PAGES].iter().any(|page| !page.troubles.is_empty());
     let durations = sites.into_iter().filter(|(site, _)| !fails(site)).map(|(site, asked)| {
