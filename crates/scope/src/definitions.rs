@@ -1,4 +1,10 @@
 //! The record of `crawl.control` that applies to each crawl.
+//!
+//! A log cannot reject a record that comes too late; its writer discovers that by reading the log back. A writer
+//! therefore reads, appends the result of [`Definitions::revised`], which names the versions it replaces, reads again,
+//! and appends the result of [`Definitions::repair`] until that is `None`. A lost record changes nothing for a reader of
+//! the whole log. After compaction, however, it may be the first record left and would apply. A later record that
+//! applies must therefore name it: the losing writer appends the applied definition again, naming the lost record.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +14,8 @@ use orbweaver_url::{CrawlName, CrawlNameError};
 
 use crate::{
     DEFINITIONS_PARTITION,
-    revision::{RevisionError, changes},
+    history::History,
+    revision::{Revision, RevisionError, changes},
     rules::{PatternError, Rules},
 };
 
@@ -88,6 +95,7 @@ struct Known {
     last: Option<Version>,
     applied: Option<Applied>,
     refused: Option<DefinitionError>,
+    history: History<CrawlDefinition>,
 }
 
 /// The definitions of all crawls, according to the records applied so far.
@@ -99,7 +107,8 @@ pub struct Definitions {
 impl Definitions {
     /// Applies a record of `crawl.control`. Records must be in log order; a record that was read before is `Known`.
     pub fn apply<'r>(&mut self, record: ControlRecord<'r>) -> Change<'_, 'r> {
-        let Some(name) = crawl_of(&record) else { return Change::Foreign };
+        let key = record.key.and_then(|key| std::str::from_utf8(key).ok());
+        let Some(name) = key.and_then(|key| key.strip_prefix("crawl/")) else { return Change::Foreign };
         let crawl = match CrawlName::new(name) {
             Ok(crawl) => crawl,
             Err(error) => return Change::Refused { crawl: name, applies: None, reason: error.into() },
@@ -107,8 +116,8 @@ impl Definitions {
         let known = self.crawls.entry(crawl.clone()).or_default();
         if record.partition != DEFINITIONS_PARTITION {
             // The offset is not a version in this partition.
-            let applies = known.applied.as_ref().map(|applied| applied.version);
-            return Change::Refused { crawl: name, applies, reason: DefinitionError::Misplaced(record.partition) };
+            let reason = DefinitionError::Misplaced(record.partition);
+            return Change::Refused { crawl: name, applies: known.version(), reason };
         }
         if known.last.is_some_and(|last| last >= record.offset) {
             return Change::Known;
@@ -116,19 +125,24 @@ impl Definitions {
         known.last = Some(record.offset);
         let Some(value) = record.value else {
             (known.applied, known.refused) = (None, None);
+            known.history.deleted();
             return Change::Deleted(crawl);
         };
         match read(name, value, known.applied.as_ref()) {
-            Ok(definition) if is_lost(&definition, known.applied.as_ref()) => Change::Conflict(crawl),
+            Ok(definition) if is_lost(&definition, known.applied.as_ref()) => {
+                known.history.passed_over(record.offset, Some(content(definition)));
+                Change::Conflict(crawl)
+            }
             Ok(definition) => match Rules::compile(&definition) {
                 Ok(rules) => {
                     known.refused = None;
+                    known.history.applied(record.offset, &definition.replaces);
                     let applied = Applied { version: record.offset, definition, rules };
                     Change::Applied(crawl, known.applied.insert(applied))
                 }
-                Err(error) => known.refuse(name, error.into()),
+                Err(error) => known.refuse(name, record, error.into()),
             },
-            Err(refusal) => known.refuse(name, refusal),
+            Err(refusal) => known.refuse(name, record, refusal),
         }
     }
 
@@ -149,18 +163,51 @@ impl Definitions {
     pub fn all(&self) -> impl Iterator<Item = (&CrawlName, &Applied)> {
         self.crawls.iter().filter_map(|(name, known)| Some((name, known.applied.as_ref()?)))
     }
-}
 
-impl Known {
-    fn refuse<'r>(&mut self, crawl: &'r str, reason: DefinitionError) -> Change<'_, 'r> {
-        self.refused = Some(reason.clone());
-        Change::Refused { crawl, applies: self.applied.as_ref().map(|applied| applied.version), reason }
+    /// Returns `true` if the record at this offset has ever applied to the crawl.
+    #[must_use]
+    pub fn has_applied(&self, crawl: &CrawlName, version: Version) -> bool {
+        self.crawls.get(crawl).is_some_and(|known| known.history.has_applied(version))
+    }
+
+    /// Returns the record to append to change the crawl. `None` if the crawl is not defined.
+    pub fn revised(&self, crawl: &CrawlName, revision: Revision) -> Option<Result<CrawlDefinition, RevisionError>> {
+        let known = self.crawls.get(crawl)?;
+        let revised = revision.of(&known.applied.as_ref()?.definition);
+        Some(revised.map(|revised| known.following(revised)))
+    }
+
+    /// Returns the record to append so that a lost record cannot apply after compaction: the applied definition again.
+    /// `None` if no repair is needed, also if every lost record has the same content, since several writers may repair
+    /// at the same time.
+    #[must_use]
+    pub fn repair(&self, crawl: &CrawlName) -> Option<CrawlDefinition> {
+        let known = self.crawls.get(crawl)?;
+        let applied = content(known.applied.as_ref()?.definition.clone());
+        known.history.wants_repair(&applied).then(|| known.following(applied))
     }
 }
 
-/// Returns the crawl whose definition a record is, according to its key.
-pub(crate) fn crawl_of<'r>(record: &ControlRecord<'r>) -> Option<&'r str> {
-    std::str::from_utf8(record.key?).ok()?.strip_prefix("crawl/")
+impl Known {
+    fn refuse<'r>(&mut self, crawl: &'r str, record: ControlRecord<'r>, reason: DefinitionError) -> Change<'_, 'r> {
+        self.history.passed_over(record.offset, decode("crawl-definition", record.value).ok().map(content));
+        self.refused = Some(reason.clone());
+        Change::Refused { crawl, applies: self.version(), reason }
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.applied.as_ref().map(|applied| applied.version)
+    }
+
+    /// Returns the record to append so that this definition applies.
+    fn following(&self, definition: CrawlDefinition) -> CrawlDefinition {
+        CrawlDefinition { replaces: self.history.to_replace(self.version()), ..definition }
+    }
+}
+
+/// Returns the content of a definition without the versions it replaces.
+fn content(definition: CrawlDefinition) -> CrawlDefinition {
+    CrawlDefinition { replaces: vec![], ..definition }
 }
 
 fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDefinition, DefinitionError> {

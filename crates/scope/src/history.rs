@@ -7,8 +7,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::Version;
 
-/// Maximum number of skipped records that are remembered until an applied record names them; the newest are kept.
-const UNCOVERED: usize = 64;
+/// Maximum number of records that are remembered: of those that have applied, and of skipped ones until an applied record
+/// names them. The newest are kept; a writer reads its own record back at once.
+const REMEMBERED: usize = 64;
 
 /// Records of one setting, up to the offset that was read. `T` is the content of a record without the versions it
 /// replaces.
@@ -28,6 +29,9 @@ impl<T: PartialEq> History<T> {
     /// Notes a record that applies from now on. A record that names no versions replaces all of them.
     pub(crate) fn applied(&mut self, version: Version, replaces: &[Version]) {
         self.won.insert(version);
+        if self.won.len() > REMEMBERED {
+            self.won.pop_first();
+        }
         self.uncovered.retain(|(lost, _)| !replaces.is_empty() && !replaces.contains(lost));
     }
 
@@ -39,7 +43,7 @@ impl<T: PartialEq> History<T> {
     /// Notes a record that does not apply. `said` is `None` if the record is unreadable.
     pub(crate) fn passed_over(&mut self, version: Version, said: Option<T>) {
         self.uncovered.push_back((version, said));
-        if self.uncovered.len() > UNCOVERED {
+        if self.uncovered.len() > REMEMBERED {
             self.uncovered.pop_front();
         }
     }

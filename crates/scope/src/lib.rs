@@ -9,17 +9,15 @@
 //! | module | contents |
 //! |---|---|
 //! | `rules` | compiled patterns and depth limit: whether a URL is out of scope, and why |
-//! | `definitions` | the record of `crawl.control` that applies to each crawl |
+//! | `definitions` | the record of `crawl.control` that applies to each crawl; writing one while others may write one |
 //! | `pins` | comparison of the pinned settings of a crawl with those of a pipeline |
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
 //! | `sites` | settings of single sites |
 //! | `setting` | one setting whose records name the versions they replace |
 //! | `history` | history of a setting, for writers |
-//! | `definition_history` | writing a definition while other writers may write one |
 
 mod consumers;
-mod definition_history;
 mod definitions;
 mod history;
 mod pins;
@@ -29,8 +27,6 @@ mod setting;
 mod sites;
 
 pub use consumers::Consumers;
-pub use definition_history::DefinitionHistory;
-use definitions::crawl_of;
 pub use definitions::{Applied, Change, ControlRecord, DefinitionError, Definitions, Version};
 pub use pins::check_pins;
 pub use revision::{Revision, RevisionError};

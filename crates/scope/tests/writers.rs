@@ -4,7 +4,8 @@
 
 use bytes::Bytes;
 use orbweaver_messages::{CrawlDefinition, encode};
-use orbweaver_scope::{Change, ControlRecord, DefinitionHistory, Definitions, Revision};
+use orbweaver_scope::{Change, ControlRecord, Definitions, Revision};
+use orbweaver_url::CrawlName;
 use proptest::prelude::*;
 
 const HOST: &str = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
@@ -24,21 +25,23 @@ impl Log {
         records.map(|(at, value)| ControlRecord { partition: 0, offset: at as u64, key: Some(KEY), value: Some(value) })
     }
 
-    fn standing(&self) -> DefinitionHistory {
-        let mut standing = DefinitionHistory::new(&"docs".parse().unwrap());
-        self.records(0).for_each(|record| standing.read(record));
-        standing
-    }
-
-    /// Returns the definition that applies for a reader that starts at `from`.
-    fn read_from(&self, from: usize) -> CrawlDefinition {
+    fn definitions(&self, from: usize) -> Definitions {
         let mut definitions = Definitions::default();
         for record in self.records(from) {
             assert!(!matches!(definitions.apply(record), Change::Refused { .. }));
         }
-        let definition = definitions.applied(&"docs".parse().unwrap()).unwrap().definition.clone();
+        definitions
+    }
+
+    /// Returns the definition that applies for a reader that starts at `from`.
+    fn read_from(&self, from: usize) -> CrawlDefinition {
+        let definition = self.definitions(from).applied(&docs()).unwrap().definition.clone();
         CrawlDefinition { replaces: vec![], ..definition }
     }
+}
+
+fn docs() -> CrawlName {
+    "docs".parse().unwrap()
 }
 
 /// A writer that adds a pattern to the present ones.
@@ -60,17 +63,17 @@ impl Writer {
             self.own.get_or_insert(offset);
             return;
         }
-        let standing = log.standing();
+        let (definitions, docs) = (log.definitions(0), docs());
         match self.own {
             None => {
-                let mut exclude = standing.applied().unwrap().definition.exclude.clone();
+                let mut exclude = definitions.applied(&docs).unwrap().definition.exclude.clone();
                 exclude.push(format!("writer-{name}$"));
                 let revision = Revision { exclude: Some(exclude), ..Revision::default() };
-                self.holds = Some(standing.revised(revision).unwrap().unwrap());
+                self.holds = Some(definitions.revised(&docs, revision).unwrap().unwrap());
             }
             Some(own) if self.won.is_none() => {
-                self.holds = standing.next();
-                self.won = self.holds.is_none().then(|| standing.has_applied(own));
+                self.holds = definitions.repair(&docs);
+                self.won = self.holds.is_none().then(|| definitions.has_applied(&docs, own));
             }
             Some(_) => {}
         }

@@ -162,8 +162,8 @@ impl Collecting {
     }
 
     async fn start(log: &Arc<dyn Log>, out: &Path, identity: Identity, lock: File) -> Result<Self, Failure> {
-        let standing = definition::standing(&**log, &identity.crawl).await?;
-        let version = standing.applied().map(|applied| applied.version);
+        let definitions = definition::definitions(&**log).await?;
+        let version = definitions.applied(&identity.crawl).map(|applied| applied.version);
         let at_rest = version.is_some() && version == identity.at_cap;
         let view = Arc::new(ExportView::default());
         let source = Source { crawl: Some(&identity.crawl), at_rest };
@@ -210,8 +210,8 @@ impl Collecting {
         match watched.filter(|_| is_collected && ended.is_ok()) {
             Some(Watched::Complete) => {}
             Some(Watched::AtCap) => {
-                let applied =
-                    definition::standing(log, &identity.crawl).await?.applied().map(|applied| applied.version);
+                let definitions = definition::definitions(log).await?;
+                let applied = definitions.applied(&identity.crawl).map(|applied| applied.version);
                 // Otherwise the cap may have been raised since the collector saw the crawl at its cap.
                 if applied.is_some() && applied == version {
                     write_whole(&out.join("state").join(FILE), &Identity { at_cap: applied, ..identity })?;

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use orbweaver_log::{Bounds, Commit, Log, Offset, Record, TopicPartition, kafka::KafkaLog};
-use orbweaver_messages::{
-    CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, Topic, encode,
-    topic::{self, CONTROL},
-};
-use orbweaver_scope::{Consumers, DEFINITIONS_PARTITION};
+use orbweaver_log::{Bounds, Commit, Log, Offset, TopicPartition, kafka::KafkaLog};
+use orbweaver_messages::{CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, Topic, topic};
+use orbweaver_scope::Consumers;
 use orbweaver_stage::{Clock as _, SystemClock};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
@@ -109,19 +105,14 @@ async fn change(log: &dyn Log, edit: impl Fn(&Consumers) -> Option<ConsumerGroup
         let wanted = edit(&consumers);
         changed |= wanted.is_some();
         let Some(groups) = wanted.or_else(|| consumers.next()) else { return Ok(changed) };
-        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
-        let key = Bytes::from_static(CONSUMERS_KEY.as_bytes());
-        let record = Record::new(tp, Some(key), Some(encode(&groups)), SystemClock.now());
-        log.append(vec![record]).await.map_err(failed)?;
+        definition::append(log, CONSUMERS_KEY, &groups, SystemClock.now()).await?;
     }
     let message = "other commands keep changing the declared groups; repeat the command";
     Err(Failure::Stopped(message.to_owned()))
 }
 
 async fn declared(log: &dyn Log) -> Result<Consumers, Failure> {
-    let mut consumers = Consumers::default();
-    definition::each(log, |record| consumers.read(record)).await?;
-    Ok(consumers)
+    definition::read(log, Consumers::read).await
 }
 
 async fn add(log: &KafkaLog, group: &str, from: From) -> Result<(), Failure> {
@@ -288,7 +279,7 @@ async fn standing(log: &KafkaLog, group: &ConsumerGroup, topic: Topic) -> Result
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
+    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
     use orbweaver_messages::topic::DOCUMENTS;
 
     use super::*;

@@ -46,9 +46,9 @@ struct Shown<'a> {
 }
 
 async fn show(log: &dyn Log, name: &CrawlName, json: bool) -> Result<(), Failure> {
-    let standing = definition::standing(log, name).await?;
-    let refused = standing.refused().map(ToString::to_string);
-    let Some(applied) = standing.applied() else { return Err(missing(name, refused)) };
+    let definitions = definition::definitions(log).await?;
+    let refused = definitions.refused(name).map(ToString::to_string);
+    let Some(applied) = definitions.applied(name) else { return Err(missing(name, refused)) };
     let shown = Shown { version: applied.version, definition: &applied.definition, refused };
     to_stdout(|out| if json { json_line(out, &shown) } else { writeln!(out, "{}", text(applied, &shown)) })
 }
@@ -100,9 +100,9 @@ fn revision(set: &ScopeSet) -> Result<Revision, Failure> {
 
 async fn change(log: &dyn Log, set: &ScopeSet, revision: Revision) -> Result<(), Failure> {
     let name = &set.name;
-    let standing = definition::standing(log, name).await?;
-    let refused = standing.refused().map(ToString::to_string);
-    let Some(applied) = standing.applied() else { return Err(missing(name, refused)) };
+    let definitions = definition::definitions(log).await?;
+    let refused = definitions.refused(name).map(ToString::to_string);
+    let Some(applied) = definitions.applied(name) else { return Err(missing(name, refused)) };
     pinned(set, &applied.definition)?;
     let said = match definition::revise(log, name, revision, set.expect, SystemClock.now()).await? {
         Revised::Unchanged(version) => format!("crawl `{name}`: version {version} already has these values"),

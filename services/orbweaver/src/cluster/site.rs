@@ -1,9 +1,8 @@
 //! `orbweaver site`: shows the settings of a site, changes them, freezes and thaws the site while crawls run.
 
-use bytes::Bytes;
-use orbweaver_log::{Log, Offset, Record, TopicPartition};
-use orbweaver_messages::{SiteSettings, encode, site_key, topic::CONTROL};
-use orbweaver_scope::{DEFINITIONS_PARTITION, SiteControls, Version};
+use orbweaver_log::Log;
+use orbweaver_messages::{SiteSettings, site_key};
+use orbweaver_scope::{SiteControls, Version};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{SiteName, WideDomains, parse_seed};
 use serde::Serialize;
@@ -13,8 +12,8 @@ use super::{
     connection::block_on,
 };
 use crate::{
-    crawl::definition::{self, REPAIRS},
-    exit::{Failure, failed},
+    crawl::definition,
+    exit::Failure,
     export::rfc3339,
     tools::{json_line, to_stdout},
 };
@@ -52,9 +51,7 @@ async fn site_of(log: &dyn Log, text: &str) -> Result<SiteName, Failure> {
 }
 
 async fn controls(log: &dyn Log) -> Result<SiteControls, Failure> {
-    let mut controls = SiteControls::default();
-    definition::each(log, |record| drop(controls.apply(record))).await?;
-    Ok(controls)
+    definition::read(log, |controls: &mut SiteControls, record| drop(controls.apply(record))).await
 }
 
 /// Settings as printed by `site show --json`.
@@ -120,32 +117,20 @@ async fn change(
     if let (Some(version), Some(_)) = (version, was.filter(|was| *was == wanted)) {
         return Ok((version, None));
     }
-    wanted.set_at_ms = SystemClock.now();
-    let own = write(log, &before.following(wanted)).await?;
-    // The log does not reject a record that comes too late: only reading back shows whether it applies.
-    let mut after = controls(log).await?;
-    for _ in 0..REPAIRS {
-        let Some(repair) = after.repair(site) else { break };
-        write(log, &repair).await?;
-        after = controls(log).await?;
-    }
+    let (key, now) = (site_key(site), SystemClock.now());
+    wanted.set_at_ms = now;
+    let own = definition::append(log, &key, &before.following(wanted), now).await?;
+    let after = definition::read_back(log, &key, controls, |after| after.repair(site), now).await?;
     if !after.has_applied(site, own) {
         return Err(first(after.version(site)));
     }
     Ok((own, Some(version.map_or_else(String::new, |before| format!(", in place of {before}")))))
 }
 
-async fn write(log: &dyn Log, settings: &SiteSettings) -> Result<Offset, Failure> {
-    let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
-    let key = Bytes::from(site_key(&settings.site));
-    let record = Record::new(tp, Some(key), Some(encode(settings)), SystemClock.now());
-    let offsets = log.append(vec![record]).await.map_err(failed)?;
-    Ok(offsets.first().copied().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
+    use orbweaver_messages::topic::CONTROL;
 
     use super::*;
 

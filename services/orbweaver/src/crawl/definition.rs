@@ -1,18 +1,18 @@
 //! Definition of the crawl in `crawl.control`: created once, checked at every start, changed on request.
 
-use bytes::Bytes;
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL};
-use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, DefinitionHistory, Revision, RevisionError, Version};
+use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Definitions, Revision, RevisionError, Version};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
+use serde::Serialize;
 
 use super::settings::Settings;
 use crate::exit::{Failure, failed};
 
 /// Timeout per read of a record that must exist.
 const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
-/// Maximum number of times that the applied definition is appended again while others keep changing the crawl.
-pub const REPAIRS: u32 = 10;
+/// Maximum number of times that an applied setting is appended again while others keep changing it.
+const REPAIRS: u32 = 10;
 
 /// Returns the pins of this program for a crawl with this policy and these wide domains, which must be sorted.
 #[must_use]
@@ -104,9 +104,9 @@ pub async fn revise(
     expected: Option<Version>,
     now: Millis,
 ) -> Result<Revised, Failure> {
-    let before = standing(log, name).await?;
+    let before = definitions(log).await?;
     let missing = || Failure::Usage(format!("there is no crawl `{name}`"));
-    let was = before.applied().ok_or_else(missing)?;
+    let was = before.applied(name).ok_or_else(missing)?;
     let first = |version: Version| {
         Failure::Stopped(format!(
             "another change of the crawl `{name}` came first: version {version} applies, and nothing was changed; \
@@ -116,37 +116,53 @@ pub async fn revise(
     if expected.is_some_and(|expected| expected != was.version) {
         return Err(first(was.version));
     }
-    let revised = before.revised(revision).ok_or_else(missing)?;
+    let revised = before.revised(name, revision).ok_or_else(missing)?;
     let revised = revised.map_err(|error| refused(&error))?;
     let same = CrawlDefinition { replaces: was.definition.replaces.clone(), ..revised.clone() } == was.definition;
     let own = if same { None } else { Some(write(log, &revised, now).await?) };
-    // The log does not reject a record that comes too late: only reading back shows whether it applies.
-    let mut after = standing(log, name).await?;
-    for _ in 0..REPAIRS {
-        let Some(repair) = after.next() else { break };
-        write(log, &repair, now).await?;
-        after = standing(log, name).await?;
-    }
+    let after = read_back(log, &crawl_key(name), definitions, |after| after.repair(name), now).await?;
     match own {
         None => Ok(Revised::Unchanged(was.version)),
-        Some(own) if after.has_applied(own) => Ok(Revised::Changed(own, was.version)),
-        Some(_) => Err(first(after.applied().map_or(was.version, |applied| applied.version))),
+        Some(own) if after.has_applied(name, own) => Ok(Revised::Changed(own, was.version)),
+        Some(_) => Err(first(after.applied(name).map_or(was.version, |applied| applied.version))),
     }
 }
 
 /// Appends a definition and returns its offset.
 pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> Result<Offset, Failure> {
+    append(log, &crawl_key(&definition.name), definition, now).await
+}
+
+/// Appends a setting to `crawl.control` and returns its offset.
+pub async fn append(log: &dyn Log, key: &str, setting: &impl Serialize, now: Millis) -> Result<Offset, Failure> {
     let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
-    let key = Bytes::from(crawl_key(&definition.name));
-    let record = Record::new(tp, Some(key), Some(encode(definition)), now);
+    let record = Record::new(tp, Some(key.to_owned().into()), Some(encode(setting)), now);
     let offsets = log.append(vec![record]).await.map_err(failed)?;
     Ok(offsets.first().copied().unwrap_or_default())
 }
 
+/// Reads settings back after a change: the log does not reject a record that comes too late, so that only this shows
+/// whether it applies. Appends the records that `repair` returns until none is needed.
+pub async fn read_back<S, R: Serialize>(
+    log: &dyn Log,
+    key: &str,
+    read: impl AsyncFn(&dyn Log) -> Result<S, Failure>,
+    repair: impl Fn(&S) -> Option<R>,
+    now: Millis,
+) -> Result<S, Failure> {
+    let mut settings = read(log).await?;
+    for _ in 0..REPAIRS {
+        let Some(repair) = repair(&settings) else { break };
+        append(log, key, &repair, now).await?;
+        settings = read(log).await?;
+    }
+    Ok(settings)
+}
+
 /// Returns the definition of a crawl that applies.
 pub async fn find(log: &dyn Log, name: &CrawlName) -> Result<Option<CrawlDefinition>, Failure> {
-    let standing = standing(log, name).await?;
-    match (standing.applied(), standing.refused()) {
+    let definitions = definitions(log).await?;
+    match (definitions.applied(name), definitions.refused(name)) {
         (Some(applied), _) => Ok(Some(applied.definition.clone())),
         (None, Some(reason)) => {
             Err(Failure::Output(format!("the definition of the crawl `{name}` cannot be used: {reason}")))
@@ -155,23 +171,21 @@ pub async fn find(log: &dyn Log, name: &CrawlName) -> Result<Option<CrawlDefinit
     }
 }
 
-/// Reads the history of a crawl's definitions from the log.
-pub async fn standing(log: &dyn Log, name: &CrawlName) -> Result<DefinitionHistory, Failure> {
-    let mut standing = DefinitionHistory::new(name);
-    each(log, |record| standing.read(record)).await?;
-    Ok(standing)
+/// Returns the definitions of all crawls.
+pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
+    read(log, |definitions: &mut Definitions, record| drop(definitions.apply(record))).await
 }
 
 /// Returns the wide domains of the pipeline, as pinned by its crawls; `None` if it has no crawl yet.
 #[cfg(feature = "cluster")]
 pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure> {
-    let mut definitions = orbweaver_scope::Definitions::default();
-    each(log, |record| drop(definitions.apply(record))).await?;
-    Ok(definitions.all().next().map(|(_, applied)| applied.definition.pins.wide_domains.clone()))
+    Ok(definitions(log).await?.all().next().map(|(_, applied)| applied.definition.pins.wide_domains.clone()))
 }
 
-/// Passes all records that may be definitions or declarations to `each`, in order, up to the current log end.
-pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Result<(), Failure> {
+/// Reads settings: passes all records that may be definitions or declarations to `apply`, in order, up to the current
+/// log end.
+pub async fn read<S: Default>(log: &dyn Log, apply: impl Fn(&mut S, ControlRecord<'_>)) -> Result<S, Failure> {
+    let mut settings = S::default();
     let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
     let bounds = log.bounds(tp).await.map_err(failed)?;
     let mut reader = log.reader(tp, bounds.start).await.map_err(failed)?;
@@ -179,10 +193,10 @@ pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Res
         for record in reader.read(READ_WAIT).await.map_err(failed)? {
             record.check_readable().map_err(failed)?;
             let (key, value) = (record.key.as_deref(), record.value.as_ref());
-            each(ControlRecord { partition: tp.partition, offset: record.offset, key, value });
+            apply(&mut settings, ControlRecord { partition: tp.partition, offset: record.offset, key, value });
         }
     }
-    Ok(())
+    Ok(settings)
 }
 
 /// Returns the error for an invalid definition, with the option that caused it.

@@ -40,8 +40,7 @@ async fn refused(log: &MemoryLog, out: &Path, options: &[&str]) -> Failure {
 }
 
 async fn declared(log: &dyn Log, topic: Topic) -> Vec<String> {
-    let mut consumers = Consumers::default();
-    definition::each(log, |record| consumers.read(record)).await.unwrap();
+    let consumers = definition::read(log, Consumers::read).await.unwrap();
     consumers.of(topic).map(str::to_owned).collect()
 }
 
