@@ -73,6 +73,15 @@ pub trait Log: Send + Sync + 'static {
     fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>>;
 }
 
+/// Returns all topic-partitions of these topics.
+pub fn topic_partitions(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
+    let mut tps = vec![];
+    for &topic in topics {
+        tps.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
+    }
+    Ok(tps)
+}
+
 /// Events returned by [`Consumer::poll`], in order.
 #[derive(Debug)]
 pub enum Event {

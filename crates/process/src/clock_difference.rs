@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use orbweaver_log::{Bounds, Log, LogError, Offset, TopicPartition};
+use orbweaver_log::{Bounds, Log, LogError, Offset, TopicPartition, topic_partitions};
 use orbweaver_messages::{
     CLOCK_MARGIN_MS, Millis, SEND_WINDOW_MS, Topic,
     topic::{OUTCOMES, READY, SCHEDULED},
@@ -125,10 +125,7 @@ fn refusal(ahead_ms: Millis) -> ServiceError {
 
 /// Observes the log for [`LOOK`].
 async fn look(log: &dyn Log, clock: &dyn Clock) -> Result<Look, LogError> {
-    let mut tps = vec![];
-    for topic in COMPARED {
-        tps.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
-    }
+    let tps = topic_partitions(log, &COMPARED)?;
     // The clock first: records above these log ends were made later.
     let from_ms = clock.now();
     let before = log.all_bounds(&tps).await?;

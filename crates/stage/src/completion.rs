@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use orbweaver_log::{Log, LogError, Offset, TopicPartition};
+use orbweaver_log::{Log, LogError, Offset, TopicPartition, topic_partitions};
 use orbweaver_messages::Topic;
 
 /// Maximum time to search for a record between commit point and log end.
@@ -84,8 +84,7 @@ impl OffsetSnapshot {
         // Whether some record is known to be left: then nothing is complete, and no further search is needed.
         let mut found = false;
         for pair in declared {
-            let partitions = log.partitions(pair.topic)?;
-            let tps: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(pair.topic, partition)).collect();
+            let tps = topic_partitions(log, &[pair.topic])?;
             let commits = log.committed(&pair.group, &tps).await?;
             let mut standings = Vec::with_capacity(tps.len());
             let bounds = log.all_bounds(&tps).await?;

@@ -9,7 +9,7 @@ mod trial;
 
 use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 
-use orbweaver_log::{ConsumerRecord, Event, LogError};
+use orbweaver_log::{ConsumerRecord, Event, LogError, topic_partitions};
 use orbweaver_messages::Millis;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -36,7 +36,7 @@ use crate::{
     restores::Restores,
     sample::Samples,
     tail::LogTails,
-    tails::{Waiter, all_topic_partitions},
+    tails::Waiter,
     trials::{Activity, Work},
 };
 
@@ -104,7 +104,7 @@ impl<S: Stage> EventLoop<S> {
             open: OpenPartitions::new(topics, context.config.limits),
             in_flight: InFlight::new(service, effects),
             jobs: Jobs::new(worker),
-            tails: LogTails::new(context.log.clone(), all_topic_partitions(&*context.log, stage.tails())?),
+            tails: LogTails::new(context.log.clone(), topic_partitions(&*context.log, stage.tails())?),
             commits: Commits::new(&context.config, now),
             pending: PendingCommits::new(),
             quarantine: Quarantine::new(context.config.quarantine_records, &trials),

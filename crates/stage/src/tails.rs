@@ -7,8 +7,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use orbweaver_log::{Log, LogError, Offset, TopicPartition};
-use orbweaver_messages::Topic;
+use orbweaver_log::{Offset, TopicPartition};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{Token, patience::Patience};
@@ -130,14 +129,6 @@ impl Tails {
         let opening = |waiter: &Waiter| matches!(waiter, Waiter::Opening(opening) if !opening.is_closed());
         running.chain(&self.waiting).any(opening)
     }
-}
-
-pub(crate) fn all_topic_partitions(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
-    let mut tps = vec![];
-    for &topic in topics {
-        tps.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
-    }
-    Ok(tps)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use rdkafka::{
 use settings::{Wrong, settings, wrong_settings};
 
 use super::{KafkaLog, client::to_log_error};
-use crate::{Bounds, Log, LogError, MAX_PARTITIONS, Partition, TopicPartition, TopicSpec};
+use crate::{Bounds, Log, LogError, MAX_PARTITIONS, Partition, TopicPartition, TopicSpec, topic_partitions};
 
 /// Result of [`create`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -363,18 +363,14 @@ pub async fn list(log: &KafkaLog) -> Result<Vec<Listed>, LogError> {
     let mut listed = vec![];
     for description in topic::topics() {
         let topic = description.topic;
-        let tps: Vec<_> =
-            (0..log.partitions(topic).unwrap_or(0)).map(|partition| TopicPartition::new(topic, partition)).collect();
+        let tps = topic_partitions(log, &[topic]).unwrap_or_default();
         listed.push(Listed { topic, name: log.topic_name(topic), bounds: log.all_bounds(&tps).await? });
     }
     Ok(listed)
 }
 
 async fn without_commit(log: &KafkaLog, group: &str, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
-    let mut tps = vec![];
-    for topic in topics {
-        tps.extend((0..log.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
-    }
+    let tps = topic_partitions(log, topics)?;
     let commits = log.committed(group, &tps).await?;
     Ok(tps.into_iter().zip(commits).filter(|(_, commit)| commit.is_none()).map(|(tp, _)| tp).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orbweaver_log::{Bounds, Commit, Log, Offset, TopicPartition, kafka::KafkaLog};
+use orbweaver_log::{Bounds, Commit, Log, Offset, TopicPartition, kafka::KafkaLog, topic_partitions};
 use orbweaver_messages::{CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, Topic, topic};
 use orbweaver_scope::Consumers;
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -164,7 +164,7 @@ async fn settle(
     mut begin: impl AsyncFnMut(Vec<(TopicPartition, Offset)>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let begun = Instant::now();
-    let tps = tps(log, start.topics)?;
+    let tps = topic_partitions(log, start.topics).map_err(failed)?;
     let mut announced = false;
     if start.known_for < SWEPT {
         sleep(SETTLE).await;
@@ -212,15 +212,6 @@ impl From {
     }
 }
 
-fn tps(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, Failure> {
-    let mut tps = vec![];
-    for topic in topics {
-        let partitions = log.partitions(*topic).map_err(failed)?;
-        tps.extend((0..partitions).map(|partition| TopicPartition::new(*topic, partition)));
-    }
-    Ok(tps)
-}
-
 /// A declared group and a topic whose records it keeps.
 #[derive(Debug, Serialize)]
 struct Shown {
@@ -260,7 +251,7 @@ async fn list(log: &KafkaLog, json: bool) -> Result<(), Failure> {
 }
 
 async fn standing(log: &KafkaLog, group: &ConsumerGroup, topic: Topic) -> Result<Shown, Failure> {
-    let tps = tps(log, &[topic])?;
+    let tps = topic_partitions(log, &[topic]).map_err(failed)?;
     let commits = log.committed(&group.group, &tps).await.map_err(failed)?;
     let bounds = log.all_bounds(&tps).await.map_err(failed)?;
     let behind = commits.iter().zip(&bounds).map(|(commit, bounds)| {

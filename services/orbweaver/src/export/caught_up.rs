@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use orbweaver_log::{Log, LogError};
+use orbweaver_log::{Log, LogError, topic_partitions};
 use tokio::time::{sleep, timeout};
 
-use super::topic_partitions;
+use super::TOPICS;
 
 /// Interval between two looks at the commits.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// # Errors
 /// Fails if the log fails.
 pub async fn caught_up(log: &dyn Log, group: &str, limit: Duration) -> Result<bool, LogError> {
-    let tps = topic_partitions(log)?;
+    let tps = topic_partitions(log, TOPICS)?;
     let wait = async {
         let bounds = log.all_bounds(&tps).await?;
         loop {

@@ -8,16 +8,15 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition};
+use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition, topic_partitions};
 use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, decode, topic::DOCUMENTS};
 use orbweaver_url::{CrawlName, Fingerprint};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Checkpoint, ExportError, ExportView, Source,
+    Checkpoint, ExportError, ExportView, Source, TOPICS,
     index::{DocumentPosition, Index, Kind},
     lines::Lines,
-    topic_partitions,
 };
 use crate::durable::{sync_dir, write_whole};
 
@@ -208,7 +207,7 @@ struct Positions {
 /// offsets are read again, and the index knows which of them have a line.
 async fn within_the_log(checkpoint: &Checkpoint, log: &dyn Log, at_rest: bool) -> Result<Positions, ExportError> {
     let (mut positions, mut unread) = (BTreeMap::new(), BTreeSet::new());
-    for tp in topic_partitions(log)? {
+    for tp in topic_partitions(log, TOPICS)? {
         let Bounds { start, end } = log.bounds(tp).await?;
         let position = match checkpoint.position(tp) {
             Some(position) if position < start && !at_rest => {

@@ -14,7 +14,6 @@ mod lines;
 mod stage;
 mod tally;
 
-use orbweaver_log::{Log, LogError, TopicPartition};
 use orbweaver_messages::{
     Topic,
     topic::{DOCUMENTS, OUTCOMES},
@@ -41,13 +40,4 @@ pub struct Source<'a> {
     pub crawl: Option<&'a CrawlName>,
     /// Whether records that were deleted since the last checkpoint cannot be results of the crawl.
     pub at_rest: bool,
-}
-
-/// Returns the topic-partitions that the group reads.
-fn topic_partitions(log: &dyn Log) -> Result<Vec<TopicPartition>, LogError> {
-    let mut tps = vec![];
-    for topic in TOPICS {
-        tps.extend((0..log.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
-    }
-    Ok(tps)
 }
