@@ -111,3 +111,14 @@ pub struct Commit {
     /// Short text stored with the commit, at most 4,096 bytes; may be empty.
     pub metadata: String,
 }
+
+/// Maximum size of commit metadata, in bytes: the default of Kafka's brokers.
+const MAX_METADATA: usize = 4_096;
+
+impl Commit {
+    /// Fails if the metadata is too large for a commit of `tp`.
+    pub(crate) fn check_size(&self, tp: TopicPartition) -> Result<(), LogError> {
+        let bytes = self.metadata.len();
+        if bytes > MAX_METADATA { Err(LogError::MetadataTooLarge { tp, bytes, max: MAX_METADATA }) } else { Ok(()) }
+    }
+}

@@ -21,8 +21,6 @@ use super::{
 };
 use crate::{Commit, LogError, Offset, Partition, TopicPartition};
 
-/// Maximum size of metadata, in bytes.
-pub(super) const MAX_METADATA: usize = 4_096;
 /// Maximum length of a group name, in bytes.
 pub(super) const MAX_GROUP: usize = 255;
 /// The file is rewritten at this length or at four times its length after the last rewrite, whichever is greater.

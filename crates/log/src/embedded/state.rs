@@ -16,7 +16,7 @@ use orbweaver_messages::Topic;
 use super::{
     Options,
     checkpoint::Checkpoint,
-    commits::{Commits, MAX_GROUP, MAX_METADATA},
+    commits::{Commits, MAX_GROUP},
     disk::Disk,
     flush::FlushState,
     frame::{MAX_HEADER_NAME, MAX_HEADERS},
@@ -186,12 +186,7 @@ impl Shared {
     }
 
     pub(super) fn commit(&self, group: &str, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
-        for (tp, commit) in &commits {
-            let bytes = commit.metadata.len();
-            if bytes > MAX_METADATA {
-                return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
-            }
-        }
+        commits.iter().try_for_each(|(tp, commit)| commit.check_size(*tp))?;
         let _change = self.cut.read().unwrap_or_else(PoisonError::into_inner);
         let clean = !self.commits.dirty.load(Ordering::Acquire);
         self.commits.commit(&self.disk, group, commits)?;

@@ -25,7 +25,9 @@ use tokio::{
 
 use super::{
     KafkaConfig,
-    client::{LoggingContext, Names, invalid, is_transient, properties, reading, to_log_error, to_log_error_at},
+    client::{
+        EMPTY_POLLS, LoggingContext, Names, invalid, is_transient, properties, reading, to_log_error, to_log_error_at,
+    },
 };
 use crate::{Bounds, Commit, LogError, Offset, Partition, TopicPartition};
 
@@ -33,8 +35,6 @@ use crate::{Bounds, Commit, LogError, Offset, Partition, TopicPartition};
 const AT_ONCE: usize = 8;
 /// Retry delays while the brokers are unavailable: doubled from the first to the second value.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// Empty polls before the queue counts as empty: a poll that handles an internal librdkafka event returns nothing.
-const EMPTY_POLLS: usize = 3;
 /// Maximum number of cached group clients, one per group.
 const GROUPS_KEPT: usize = 32;
 

@@ -48,6 +48,10 @@ fn response_bytes(config: &KafkaConfig) -> usize {
 // indefinitely. The largest is one batch, and an entry for each of many partitions.
 const _: () = assert!(*RECORD_LIMITS.end() + DEAD_LETTER_ROOM + FRAMING_BYTES + (16 << 20) < 100_000_000);
 
+/// Empty polls before the queue of a client counts as empty: a poll that handles an internal librdkafka event returns
+/// nothing.
+pub(super) const EMPTY_POLLS: usize = 3;
+
 /// Maximum time between the polls of a member; unused by other clients.
 pub(super) const MAX_POLL_INTERVAL: &str = "max.poll.interval.ms";
 

@@ -25,7 +25,7 @@ use rdkafka::{
 use super::{
     KafkaConfig,
     broker_queries::{bounds, position, raw_partition},
-    client::{LoggingContext, Names, invalid, reading, to_log_error},
+    client::{EMPTY_POLLS, LoggingContext, Names, invalid, reading, to_log_error},
     login::{FailedLogins, is_login},
     message::delivered,
     reader::RecordQueue,
@@ -42,8 +42,6 @@ const IDLE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// Maximum time for which a position may be beyond the end that its leader reports.
 const LEADER_CATCHES_UP_WITHIN: Duration = Duration::from_secs(30);
-/// Empty polls before the queue counts as empty: a poll that handles an internal librdkafka event returns nothing.
-const EMPTY_POLLS: usize = 3;
 
 /// Command to a thread.
 pub(super) enum Command {

@@ -16,8 +16,6 @@ use crate::{
 
 /// Maximum number of records per batch.
 pub(super) const BATCH_RECORDS: usize = 1_000;
-/// Maximum size of commit metadata, in bytes.
-const MAX_METADATA: usize = 4_096;
 
 /// Records of a partition. Offsets may have gaps after compaction.
 #[derive(Default)]
@@ -230,10 +228,7 @@ impl State {
             if held.get(tp).is_none_or(|held| held.fenced) {
                 return Err(LogError::NotAssigned(*tp));
             }
-            let bytes = commit.metadata.len();
-            if bytes > MAX_METADATA {
-                return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
-            }
+            commit.check_size(*tp)?;
         }
         let (limit, error) = next(&mut self.commit_fates);
         self.groups.entry(name.to_owned()).or_default().commits.extend(commits.into_iter().take(limit));

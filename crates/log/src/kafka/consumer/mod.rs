@@ -25,7 +25,7 @@ use super::{
     blocking_ops::{
         BlockingTask, Client, PendingAssignment, RejectedPosition, broken, commit, end, member, membership,
     },
-    client::is_transient,
+    client::{EMPTY_POLLS, is_transient},
     login::{FailedLogins, is_login},
     member_partitions::MemberPartitions,
     message::delivered,
@@ -37,12 +37,8 @@ use crate::{Commit, Consumer, ConsumerRecord, Event, LogError, Offset, TopicPart
 /// Limits of one poll.
 const BATCH_RECORDS: usize = 1_000;
 const BATCH_BYTES: usize = 1 << 20;
-/// Maximum size of commit metadata, in bytes: the broker's default.
-const MAX_METADATA: usize = 4_096;
 /// Interval of checks of the queue, for retries and in case its signal that it is no longer empty was missed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Empty polls before the queue counts as empty: a poll that handles an internal librdkafka event returns nothing.
-const EMPTY_POLLS: usize = 3;
 /// Delay between attempts to join with an instance ID that is in use.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
 /// Delay before a rejected position is probed, since its partition may turn out to be lost. A suspended member may find
@@ -286,10 +282,7 @@ impl KafkaConsumer {
             if lost || self.is_loss_signalled(*tp) {
                 return Err(LogError::NotAssigned(*tp));
             }
-            let bytes = commit.metadata.len();
-            if bytes > MAX_METADATA {
-                return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
-            }
+            commit.check_size(*tp)?;
         }
         let client = self.client()?.clone();
         let losses = client.context().count_losses();
