@@ -7,7 +7,7 @@ use orbweaver_log::{EmbeddedLog, Log, Options, Record};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
-use crate::fixture::{COMPACT, append, files, killed, open, read_all, record, specs, still, tp};
+use crate::fixture::{COMPACT, files, filled, killed, open, read_all, record, specs, still, tp};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
@@ -32,10 +32,8 @@ fn tombstone(number: u64, timestamp_ms: i64) -> Record {
 
 #[tokio::test]
 async fn superseded_records_go_and_the_last_of_each_key_stays() {
-    let dir = tempdir().unwrap();
     let at = tp(COMPACT, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..1_000).await;
+    let (dir, log) = filled(at, 0..1_000).await;
     log.flush().unwrap();
     let mut slow = log.reader(at, 10).await.unwrap();
     let first = slow.read(Duration::from_secs(5)).await.unwrap();
@@ -69,10 +67,8 @@ async fn superseded_records_go_and_the_last_of_each_key_stays() {
 
 #[tokio::test]
 async fn a_tombstone_goes_when_it_is_old_and_what_it_ended_never_comes_back() {
-    let dir = tempdir().unwrap();
     let at = tp(COMPACT, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..100).await;
+    let (_dir, log) = filled(at, 0..100).await;
     log.append((0..50).map(|key| tombstone(key, 1_000)).collect()).await.unwrap();
     // Other keys, to complete the segments of the tombstones.
     log.append((0..40).map(|_| Record { key: Some("other".into()), ..record(at, 77) }).collect()).await.unwrap();
@@ -93,10 +89,8 @@ async fn a_tombstone_goes_when_it_is_old_and_what_it_ended_never_comes_back() {
 
 #[tokio::test]
 async fn an_interrupted_compaction_is_completed_when_the_log_is_opened() {
-    let dir = tempdir().unwrap();
     let at = tp(COMPACT, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..500).await;
+    let (dir, log) = filled(at, 0..500).await;
     log.flush().unwrap();
     let old = killed(dir.path());
     log.maintain(DAY_MS).unwrap();

@@ -3,9 +3,8 @@
 use std::{fs, os::unix::fs::FileExt, path::Path};
 
 use orbweaver_log::{Log, LogError};
-use tempfile::tempdir;
 
-use crate::fixture::{KEEP, append, files, killed, open, read_all, tp, try_open, try_read_all};
+use crate::fixture::{KEEP, append, created, files, filled, killed, open, read_all, tp, try_open, try_read_all};
 
 fn flip(path: &Path, position: u64) {
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -24,8 +23,7 @@ fn damage(error: Option<LogError>) -> (String, u64, String) {
 /// Returns the log of a killed process, with nine records in one segment that no checkpoint names, and the positions of
 /// the records and of their end.
 async fn nine_records() -> (tempfile::TempDir, Vec<u64>) {
-    let dir = tempdir().unwrap();
-    let log = open(dir.path());
+    let (dir, log) = created();
     let at = tp(KEEP, 0);
     let mut begins = vec![];
     // Numbers of small records, so that all fit in one segment.
@@ -88,10 +86,8 @@ async fn damage_before_whole_records_is_reported_and_nothing_is_cut_off() {
 
 #[tokio::test]
 async fn damage_in_an_old_segment_is_reported_when_it_is_read() {
-    let dir = tempdir().unwrap();
     let at = tp(KEEP, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..100).await;
+    let (dir, log) = filled(at, 0..100).await;
     log.close().unwrap();
     let damaged = &files(dir.path(), at)[2];
     flip(damaged, 50);
@@ -112,10 +108,8 @@ async fn damage_in_an_old_segment_is_reported_when_it_is_read() {
 
 #[tokio::test]
 async fn a_file_that_is_missing_or_shorter_is_reported() {
-    let dir = tempdir().unwrap();
     let at = tp(KEEP, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..100).await;
+    let (dir, log) = filled(at, 0..100).await;
     log.close().unwrap();
     let count = files(dir.path(), at).len();
     assert!(count > 5);
@@ -135,9 +129,8 @@ async fn a_file_that_is_missing_or_shorter_is_reported() {
 
 #[tokio::test]
 async fn damaged_commits_are_reported_and_torn_ones_cut_off() {
-    let dir = tempdir().unwrap();
     let at = tp(KEEP, 0);
-    let log = open(dir.path());
+    let (dir, log) = created();
     let mut consumer = log.consumer("group", &[KEEP]).unwrap();
     for offset in 0..10 {
         let commit = orbweaver_log::Commit { offset, metadata: "m".to_owned() };

@@ -6,10 +6,9 @@
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use orbweaver_log::{Bounds, EmbeddedLog, Log, LogError};
-use tempfile::tempdir;
 
 use crate::{
-    fixture::{KEEP, append, commit, committed, killed, open, read_all, record, tp},
+    fixture::{KEEP, append, commit, committed, filled, killed, open, read_all, record, tp},
     power_cut::restart_the_system,
 };
 
@@ -40,10 +39,8 @@ async fn refuses_writes(log: &EmbeddedLog) {
 
 #[tokio::test]
 async fn after_a_failed_sync_of_a_checkpoint_the_log_resumes_at_the_one_before() {
-    let dir = tempdir().unwrap();
     let at = tp(KEEP, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..30).await;
+    let (dir, log) = filled(at, 0..30).await;
     commit(&log, 10).await.unwrap();
     log.flush().unwrap();
     append(&log, at, 30..200).await;
@@ -75,10 +72,8 @@ async fn after_a_failed_sync_of_a_checkpoint_the_log_resumes_at_the_one_before()
 
 #[tokio::test]
 async fn after_a_failed_sync_of_a_segment_all_partitions_resume_as_of_the_same_moment() {
-    let dir = tempdir().unwrap();
     let (one, other) = (tp(KEEP, 0), tp(KEEP, 1));
-    let log = open(dir.path());
-    append(&log, one, 0..30).await;
+    let (dir, log) = filled(one, 0..30).await;
     log.flush().unwrap();
     let broken = dir.path().join("topics").join(KEEP.0).join("1").join(format!("{:020}.log", 0));
     break_sync(&broken);
@@ -97,10 +92,8 @@ async fn after_a_failed_sync_of_a_segment_all_partitions_resume_as_of_the_same_m
 
 #[tokio::test]
 async fn records_whose_other_data_could_not_be_synced_are_dropped() {
-    let dir = tempdir().unwrap();
     let at = tp(KEEP, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..30).await;
+    let (dir, log) = filled(at, 0..30).await;
     log.flush().unwrap();
     log.sync_before_checkpoints(|| Err("the disk of the store is gone".to_owned()));
     append(&log, at, 30..40).await;

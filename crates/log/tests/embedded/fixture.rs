@@ -12,6 +12,7 @@ use orbweaver_log::{
     TopicSpec,
 };
 use orbweaver_messages::Topic;
+use tempfile::{TempDir, tempdir};
 
 pub(crate) const PARTITIONS: u32 = 2;
 pub(crate) const KEEP: Topic = Topic("test.keep");
@@ -40,6 +41,20 @@ pub(crate) fn open(dir: &Path) -> EmbeddedLog {
             opened => return opened.unwrap(),
         }
     }
+}
+
+/// Returns a log in a directory of its own.
+pub(crate) fn created() -> (TempDir, EmbeddedLog) {
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
+    (dir, log)
+}
+
+/// Returns such a log with these records.
+pub(crate) async fn filled(tp: TopicPartition, numbers: impl IntoIterator<Item = u64>) -> (TempDir, EmbeddedLog) {
+    let (dir, log) = created();
+    append(&log, tp, numbers).await;
+    (dir, log)
 }
 
 pub(crate) fn try_open(dir: &Path) -> Result<EmbeddedLog, LogError> {
@@ -117,8 +132,8 @@ pub(crate) async fn started(log: &dyn Log, from: Offset) -> Box<dyn Consumer> {
 }
 
 /// Returns a copy of the files, as a process killed now would leave them.
-pub(crate) fn killed(dir: &Path) -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
+pub(crate) fn killed(dir: &Path) -> TempDir {
+    let copy = tempdir().unwrap();
     copy_dir(dir, copy.path());
     copy
 }

@@ -5,7 +5,9 @@ use std::fs;
 use orbweaver_log::{Bounds, Cleanup, Commit, EmbeddedLog, Log, LogError, TopicSpec};
 use tempfile::tempdir;
 
-use crate::fixture::{DELETE, KEEP, append, commit, committed, open, read_all, specs, still, tp, try_open};
+use crate::fixture::{
+    DELETE, KEEP, append, commit, committed, created, filled, open, read_all, specs, still, tp, try_open,
+};
 
 fn refusal(error: Option<LogError>) -> String {
     match error {
@@ -16,8 +18,7 @@ fn refusal(error: Option<LogError>) -> String {
 
 #[test]
 fn a_second_opener_and_another_number_of_partitions_are_refused() {
-    let dir = tempdir().unwrap();
-    let log = open(dir.path());
+    let (dir, log) = created();
     let reason = refusal(try_open(dir.path()).err());
     assert!(reason.contains("in use by another process"), "{reason}");
     log.close().unwrap();
@@ -74,10 +75,8 @@ async fn everything_is_found_again_and_goes_on() {
 
 #[tokio::test]
 async fn topics_that_are_not_asked_for_stay_as_they_are() {
-    let dir = tempdir().unwrap();
     let at = tp(DELETE, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..100).await;
+    let (dir, log) = filled(at, 0..100).await;
     log.delete_below(at, 60).await.unwrap();
     commit(&log, 60).await.unwrap();
     log.close().unwrap();

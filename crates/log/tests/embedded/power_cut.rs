@@ -3,9 +3,10 @@
 use std::{fs, path::Path};
 
 use orbweaver_log::{Bounds, Commit, EmbeddedLog, Log, Options};
-use tempfile::tempdir;
 
-use crate::fixture::{DELETE, KEEP, append, commit, committed, files, killed, open, read_all, specs, still, tp};
+use crate::fixture::{
+    DELETE, KEEP, append, commit, committed, created, files, filled, killed, open, read_all, specs, still, tp,
+};
 
 /// Rewrites the checkpoints as if an earlier boot of the system had written them.
 pub(crate) fn restart_the_system(dir: &Path) {
@@ -25,10 +26,8 @@ fn checkpoints(dir: &Path) -> String {
 
 #[tokio::test]
 async fn everything_goes_back_to_the_same_moment() {
-    let dir = tempdir().unwrap();
     let (keep, delete, late) = (tp(KEEP, 0), tp(DELETE, 0), tp(KEEP, 1));
-    let log = open(dir.path());
-    append(&log, keep, 0..50).await;
+    let (dir, log) = filled(keep, 0..50).await;
     append(&log, delete, 0..70).await;
     commit(&log, 40).await.unwrap();
     log.delete_below(delete, 30).await.unwrap();
@@ -66,8 +65,7 @@ async fn everything_goes_back_to_the_same_moment() {
 
 #[tokio::test]
 async fn what_records_vouch_for_is_made_durable_before_the_checkpoint_that_holds_them() {
-    let dir = tempdir().unwrap();
-    let log = open(dir.path());
+    let (dir, log) = created();
     let (before, path) = (checkpoints(dir.path()), dir.path().to_owned());
     let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let sees = seen.clone();
@@ -84,10 +82,8 @@ async fn what_records_vouch_for_is_made_durable_before_the_checkpoint_that_holds
 /// A process is killed, and the next one does not get to register the sync of its store before the power cut.
 #[tokio::test]
 async fn what_a_killed_process_left_is_in_no_checkpoint_before_the_sync_of_other_data_is_registered() {
-    let dir = tempdir().unwrap();
     let (at, other) = (tp(KEEP, 0), tp(KEEP, 1));
-    let log = open(dir.path());
-    append(&log, at, 0..30).await;
+    let (dir, log) = filled(at, 0..30).await;
     commit(&log, 10).await.unwrap();
     log.flush().unwrap();
     append(&log, at, 30..200).await;
@@ -124,9 +120,7 @@ async fn what_a_killed_process_left_is_in_no_checkpoint_before_the_sync_of_other
 /// A log whose caller registers a sync needs no change for that.
 #[tokio::test]
 async fn what_a_killed_process_left_is_durable_soon_after_the_sync_of_other_data_is_registered() {
-    let dir = tempdir().unwrap();
-    let log = open(dir.path());
-    append(&log, tp(KEEP, 0), 0..30).await;
+    let (dir, _log) = filled(tp(KEEP, 0), 0..30).await;
     let crashed = killed(dir.path());
     let options = Options { sync_every: std::time::Duration::from_millis(1), ..still() };
     let log = EmbeddedLog::open(crashed.path(), options, &specs()).unwrap();
@@ -137,10 +131,8 @@ async fn what_a_killed_process_left_is_durable_soon_after_the_sync_of_other_data
 
 #[tokio::test]
 async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
-    let dir = tempdir().unwrap();
     let at = tp(KEEP, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..30).await;
+    let (dir, log) = filled(at, 0..30).await;
     log.flush().unwrap();
     append(&log, at, 30..200).await;
     let cut = killed(dir.path());
@@ -155,8 +147,7 @@ async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
 
 #[tokio::test]
 async fn grown_commits_are_rewritten_and_stay_true_to_the_checkpoint() {
-    let dir = tempdir().unwrap();
-    let log = open(dir.path());
+    let (dir, log) = created();
     let at = tp(DELETE, 0);
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
     let mut commits = async |offset| {

@@ -5,16 +5,16 @@ use std::{fs, time::Duration};
 use orbweaver_log::{Bounds, EmbeddedLog, Event, Log, LogError, Options};
 use tempfile::tempdir;
 
-use crate::fixture::{DELETE, KEEP, PARTITIONS, append, files, number, open, read_all, specs, started, still, tp};
+use crate::fixture::{
+    DELETE, KEEP, PARTITIONS, append, created, files, filled, number, open, read_all, specs, started, still, tp,
+};
 
 const WAIT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn whole_segments_are_freed_once_a_checkpoint_knows() {
-    let dir = tempdir().unwrap();
     let at = tp(DELETE, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..200).await;
+    let (dir, log) = filled(at, 0..200).await;
     log.flush().unwrap();
     let before = files(dir.path(), at).len();
     log.delete_below(at, 150).await.unwrap();
@@ -46,10 +46,8 @@ async fn a_partition_of_which_nothing_is_needed_takes_no_room() {
 
 #[tokio::test]
 async fn a_consumer_overtaken_by_a_deletion_is_told() {
-    let dir = tempdir().unwrap();
     let at = tp(DELETE, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..200).await;
+    let (_dir, log) = filled(at, 0..200).await;
     let mut consumer = started(&log, 10).await;
     log.delete_below(at, 150).await.unwrap();
     let reported = consumer.poll(WAIT).await;
@@ -61,10 +59,8 @@ async fn a_consumer_overtaken_by_a_deletion_is_told() {
 
 #[tokio::test]
 async fn what_was_read_before_a_pause_or_a_new_start_is_not_delivered() {
-    let dir = tempdir().unwrap();
     let at = tp(DELETE, 0);
-    let log = open(dir.path());
-    append(&log, at, 0..200).await;
+    let (_dir, log) = filled(at, 0..200).await;
     let mut consumer = started(&log, 0).await;
     // An old segment is read on the blocking pool; the poll ends before that read, unless the read was quick.
     let mut tries = 0;
@@ -85,8 +81,7 @@ async fn what_was_read_before_a_pause_or_a_new_start_is_not_delivered() {
 
 #[tokio::test]
 async fn few_files_are_open_however_many_there_are() {
-    let dir = tempdir().unwrap();
-    let log = open(dir.path());
+    let (dir, log) = created();
     let mut consumer = log.consumer("group", &[KEEP, DELETE]).unwrap();
     consumer.poll(WAIT).await.unwrap();
     let tps: Vec<_> =
