@@ -12,14 +12,11 @@ const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 #[tokio::test(start_paused = true)]
 async fn every_record_passes_once_and_the_commit_reaches_the_end() {
     let log = MemoryLog::new(&specs());
-    for partition in 0..PARTITIONS {
-        fill(&log, at(topic::SEEDS, partition), "seed", 2500).await;
-    }
-    let (stage, _) = Scripted::new(SEEDS, |origin, seed, actions| {
+    fill_all(&log, topic::SEEDS, "seed", 2500).await;
+    let (play, _) = started(SEEDS, &log, |origin, seed, actions| {
         let tp = at(topic::DISCOVERED, origin.tp.partition);
         actions.produce(vec![record(tp, &text(seed))], vec![*origin]);
     });
-    let play = play(stage, &log, config());
     for partition in 0..PARTITIONS {
         until_committed(&log, at(topic::SEEDS, partition), 2500).await;
         let passed: Vec<String> = log.records(at(topic::DISCOVERED, partition)).iter().map(text).collect();
@@ -66,8 +63,7 @@ async fn a_step_begins_when_the_one_before_is_durable_and_the_origin_completes_a
 async fn a_job_completes_its_record_when_it_is_done() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 2), "seed", 100).await;
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.jobs.push(*origin));
-    let play = play(stage, &log, config());
+    let (play, _) = started(SEEDS, &log, |origin, _, actions| actions.jobs.push(*origin));
     until_committed(&log, at(topic::SEEDS, 2), 100).await;
     play.end().await.unwrap();
 }
@@ -151,8 +147,7 @@ async fn a_full_budget_pauses_reading_and_parked_records_do_not_count() {
 #[tokio::test(start_paused = true)]
 async fn work_that_is_due_and_does_not_move_ends_the_stage_and_parked_work_does_not() {
     let log = MemoryLog::new(&specs());
-    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    let play = play(stage, &log, config());
+    let (play, seen) = started(SEEDS, &log, |_, _, _| {});
     tokio::time::sleep(Duration::from_secs(500)).await;
     assert!(!play.task.is_finished(), "nothing is due");
     seen.lock().unwrap().due = 3;

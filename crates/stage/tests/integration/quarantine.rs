@@ -50,8 +50,7 @@ async fn is_done(log: &MemoryLog) -> bool {
 
 /// Runs a stage that completes nothing, and kills it after `span`. Returns the number of records that it received.
 async fn live(log: &MemoryLog, span: Duration) -> usize {
-    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    let running = play(stage, log, config());
+    let (running, seen) = started(SEEDS, log, |_, _, _| {});
     tokio::time::sleep(span).await;
     running.kill().await;
     seen.lock().unwrap().received.len()
@@ -173,8 +172,7 @@ async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_en
         // The pauses grow.
         assert_eq!(live(&log, Duration::from_secs(600)).await, 1);
     }
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
-    let running = play(stage, &log, config());
+    let (running, _) = started(SEEDS, &log, |origin, _, actions| actions.completes.push(*origin));
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(1));
     assert_eq!(condemned(&log), [""; 0]);
@@ -207,8 +205,7 @@ async fn a_suspect_that_is_handed_over_before_it_is_tried_keeps_what_counts_agai
         live(&log, Duration::from_secs(60)).await;
     }
     for _ in 0..2 {
-        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-        let running = play(stage, &log, config());
+        let (running, seen) = started(SEEDS, &log, |_, _, _| {});
         // The retry waits for two seconds.
         until_seen(&seen, "the opening", |seen| seen.opened.len() == 4).await;
         running.end().await.unwrap();
@@ -216,8 +213,7 @@ async fn a_suspect_that_is_handed_over_before_it_is_tried_keeps_what_counts_agai
         assert!(kept.starts_with(r#"{"trying":0,"unexplained_ends":2,"untried":true"#), "{kept}");
     }
     // Completed, it is no suspect any more.
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
-    let running = play(stage, &log, config());
+    let (running, _) = started(SEEDS, &log, |origin, _, actions| actions.completes.push(*origin));
     until_committed(&log, at(topic::SEEDS, 0), 1).await;
     running.end().await.unwrap();
     let kept = metadata(&log, at(topic::SEEDS, 0)).await;

@@ -29,8 +29,7 @@ async fn with_ten_records(
     react: impl FnMut(&Origin, &ConsumerRecord, &mut TestActions) + Send + 'static,
 ) -> (Play, Arc<Mutex<Seen>>, Vec<Origin>) {
     fill(log, tp, "seed", 10).await;
-    let (stage, seen) = Scripted::new(SEEDS, react);
-    let play = play(stage, log, config());
+    let (play, seen) = started(SEEDS, log, react);
     joined(log, &[tp]).await;
     until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
     let origins = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
@@ -101,8 +100,7 @@ async fn a_partition_is_served_while_it_is_held_of_both_topics() {
     let (waiting, outcomes) = (at(topic::FRONTIER, 2), at(topic::OUTCOMES, 2));
     fill(&log, waiting, "url", 5).await;
     fill(&log, outcomes, "outcome", 5).await;
-    let (stage, seen) = Scripted::new(BOTH, |origin, _, actions| actions.completes.push(*origin));
-    let play = play(stage, &log, config());
+    let (play, seen) = started(BOTH, &log, |origin, _, actions| actions.completes.push(*origin));
     joined(&log, &[waiting]).await;
     a_while().await;
     assert!(seen.lock().unwrap().opened.is_empty(), "one is not both");
@@ -209,8 +207,7 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
     let first = play_by(clock.clone(), stage, Arc::new(log.clone()));
     joined(&log, &[gone, kept]).await;
     until_seen(&seen, "both", |seen| seen.opened.len() == 2).await;
-    let (other, _) = Scripted::new(SEEDS, |_, _, _| {});
-    let second = play(other, &log, config());
+    let (second, _) = started(SEEDS, &log, |_, _, _| {});
     until("the other member", || async { log.assign(GROUP, 1, &[gone]).is_ok() }).await;
     a_while().await;
     assert!(seen.lock().unwrap().closed.is_empty(), "it was not notified");
@@ -244,8 +241,7 @@ async fn a_partition_that_is_lost_before_its_start_is_counted_does_not_open() {
     let log = MemoryLog::scripted(&specs());
     let tp = at(topic::SEEDS, 0);
     log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::NotAssigned(tp) });
-    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    let play = play(stage, &log, config());
+    let (play, seen) = started(SEEDS, &log, |_, _, _| {});
     joined(&log, &[tp]).await;
     until_seen(&seen, "the end of the restore", |seen| seen.closed == [0]).await;
     a_while().await;

@@ -30,7 +30,7 @@ fn letter(record: &ConsumerRecord) -> DeadLetter {
 async fn a_refused_record_without_an_origin_ends_nothing_and_its_plan_hears_of_it() {
     let log = log();
     fill(&log, at(topic::SEEDS, 0), "seed", 2).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
+    let (play, seen) = started(SEEDS, &log, |origin, _, actions| {
         actions.completes.push(*origin);
         actions.plans.push(Plan {
             steps: vec![Step::Produce(vec![too_large("alone")])],
@@ -38,7 +38,6 @@ async fn a_refused_record_without_an_origin_ends_nothing_and_its_plan_hears_of_i
             token: Some(9),
         });
     });
-    let play = play(stage, &log, config());
     until_seen(&seen, "both", |seen| seen.refused == [9, 9]).await;
     until_committed(&log, at(topic::SEEDS, 0), 2).await;
     assert!(log.records(at(topic::DEAD_LETTERS, 0)).is_empty());
@@ -96,8 +95,7 @@ async fn a_record_with_a_newer_version_of_its_schema_goes_to_the_dead_letters_un
     let mut newer = Record { value: Some("newer".into()), ..known.clone() };
     newer.headers[1].1 = "2".into();
     log.append(vec![newer, known]).await.unwrap();
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
-    let play = play(stage, &log, config());
+    let (play, seen) = started(SEEDS, &log, |origin, _, actions| actions.completes.push(*origin));
     until_committed(&log, tp, 2).await;
     let received: Vec<String> = seen.lock().unwrap().received.iter().map(|(_, text)| text.clone()).collect();
     assert_eq!(received, ["known"]);
@@ -140,7 +138,7 @@ proptest! {
             fill(&log, tp, "", seeds).await;
             let (mut next, mut held) = (plans.clone().into_iter().enumerate(), vec![]);
             let mut current = next.next();
-            let (stage, seen) = Scripted::new(SEEDS, move |origin, _, actions| {
+            let (play, seen) = started(SEEDS, &log, move |origin, _, actions| {
                 held.push(*origin);
                 let Some((number, (steps, seeds))) = current.clone() else { return };
                 if held.len() < seeds {
@@ -157,7 +155,6 @@ proptest! {
                 actions.plans.push(Plan { steps, completes, token: Some(number as u64) });
                 current = next.next();
             });
-            let play = play(stage, &log, config());
             until_committed(&log, tp, seeds as u64).await;
             play.end().await.unwrap();
 

@@ -24,7 +24,8 @@ fn from(topic: Topic, from: RestoreFrom) -> RestoreSpec {
 async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_the_lowest_incomplete() {
     let log = MemoryLog::new(&specs());
     let tp = at(topic::FRONTIER, 1);
-    fill(&log, tp, "url", 100).await;
+    // The stage reports the same offsets for each of the four partitions; the other three are empty.
+    fill_all(&log, topic::FRONTIER, "url", 100).await;
     let open = |incomplete: Vec<(Topic, u64)>| {
         let (mut stage, seen) = Scripted::new(FRONTIER, |_, _, _| {});
         stage.claims = FRONTIER;
@@ -32,10 +33,6 @@ async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_
         seen.lock().unwrap().incomplete = incomplete;
         (play(stage, &log, config()), seen)
     };
-    // The stage reports the same offsets for each of the four partitions; the other three are empty.
-    for partition in [0, 2, 3] {
-        fill(&log, at(topic::FRONTIER, partition), "url", 100).await;
-    }
     let (running, seen) = open(vec![(topic::FRONTIER, 40), (topic::FRONTIER, 70)]);
     until_committed(&log, tp, 40).await;
     assert!(is_claim(&log.records(tp)[100]), "the claim follows the restored records");
@@ -88,9 +85,7 @@ async fn a_claim_carries_the_time_at_which_it_is_written_however_long_its_partit
 #[tokio::test(start_paused = true)]
 async fn a_restore_begins_behind_the_record_at_which_an_index_stands_if_that_is_the_one_in_the_log() {
     let log = MemoryLog::new(&specs());
-    for partition in 0..4 {
-        fill(&log, at(topic::FRONTIER, partition), "url", 10).await;
-    }
+    fill_all(&log, topic::FRONTIER, "url", 10).await;
     let position = |change: fn(&mut IndexCheckpoint)| {
         let mut position = IndexCheckpoint::of(&log.records(at(topic::FRONTIER, 1))[6]);
         change(&mut position);
@@ -207,8 +202,7 @@ async fn a_commit_and_a_deletion_while_a_process_is_suspended_in_an_opening_do_n
     let log = MemoryLog::new(&specs());
     let tp = at(topic::SEEDS, 2);
     fill(&log, tp, "seed", 10).await;
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
-    let before = play(stage, &log, config());
+    let (before, _) = started(SEEDS, &log, |origin, _, actions| actions.completes.push(*origin));
     until_committed(&log, tp, 10).await;
     before.end().await.unwrap();
     log.delete_below(tp, 10).await.unwrap();
@@ -274,16 +268,14 @@ async fn a_record_alone_is_not_handed_out_before_its_trial_is_committed() {
     let tp = at(topic::SEEDS, 0);
     fill(&log, tp, "seed", 3).await;
     for _ in 0..3 {
-        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-        let running = play(stage, &log, config());
+        let (running, seen) = started(SEEDS, &log, |_, _, _| {});
         until_seen(&seen, "the records", |seen| seen.received.len() == 3).await;
         running.kill().await;
     }
     // The first commit of an opening counts the start, one for each of the four partitions; the next ones are refused.
     (0..4).for_each(|_| log.script_commit(ScriptedResult::Pass));
     refuse_commits(&log, 10);
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
-    let running = play(stage, &log, config());
+    let (running, seen) = started(SEEDS, &log, |origin, _, actions| actions.completes.push(*origin));
     until_committed(&log, tp, 3).await;
     assert_eq!(seen.lock().unwrap().received.len(), 3);
     running.end().await.unwrap();

@@ -1,7 +1,7 @@
 //! Topics that a process reads completely: once, before its first partition opens, and then continuously.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -13,6 +13,13 @@ use orbweaver_stage::{RestoreFrom, RestoreSpec, RunnerConfig};
 const SEEDS: &[Topic] = &[topic::SEEDS];
 const CONTROL: &[Topic] = &[topic::CONTROL];
 
+/// Creates a stage that tails `crawl.control`.
+fn tailing() -> (Scripted, Arc<Mutex<Seen>>) {
+    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    stage.tails = CONTROL;
+    (stage, seen)
+}
+
 #[tokio::test(start_paused = true)]
 async fn sixty_four_partitions_open_with_one_reader_for_each_of_a_thousand_partitions_of_a_tail() {
     let spec = |topic, partitions| TopicSpec::new(topic, partitions, Cleanup::Delete);
@@ -21,8 +28,7 @@ async fn sixty_four_partitions_open_with_one_reader_for_each_of_a_thousand_parti
         fill(&log, at(topic::CONTROL, partition), "setting", 3).await;
     }
     let watched = Arc::new(Watched::new(&log));
-    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    stage.tails = CONTROL;
+    let (stage, seen) = tailing();
     let running = Play::of(runner(stage, watched.clone(), config()));
     until_seen(&seen, "the openings", |seen| seen.opened.len() == 64).await;
     assert_eq!(seen.lock().unwrap().followed_before, Some(3 * 1024));
@@ -37,8 +43,7 @@ async fn no_partition_opens_before_a_lagging_leader_has_what_another_said_was_th
         fill(&log, at(topic::CONTROL, 2), "setting", 5).await;
         let watched = Arc::new(Watched::new(&log));
         watched.ahead.store(1, Ordering::Relaxed);
-        let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-        stage.tails = CONTROL;
+        let (stage, seen) = tailing();
         let config = RunnerConfig { restore_patience: Duration::from_secs(60), ..config() };
         let running = Play::of(runner(stage, watched.clone(), config));
         until_seen(&seen, "the existing records", |seen| seen.followed.len() == 5).await;
@@ -46,9 +51,7 @@ async fn no_partition_opens_before_a_lagging_leader_has_what_another_said_was_th
         assert_eq!(seen.lock().unwrap().opened.len(), 0);
         if comes {
             watched.ahead.store(0, Ordering::Relaxed);
-            for partition in 0..PARTITIONS {
-                fill(&log, at(topic::CONTROL, partition), "late", 1).await;
-            }
+            fill_all(&log, topic::CONTROL, "late", 1).await;
             until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
             assert_eq!(seen.lock().unwrap().followed_before, Some(9));
             running.end().await.unwrap();
@@ -62,11 +65,8 @@ async fn no_partition_opens_before_a_lagging_leader_has_what_another_said_was_th
 #[tokio::test(start_paused = true)]
 async fn a_tail_is_read_whole_once_before_the_first_partition_opens_and_then_as_it_grows() {
     let log = MemoryLog::scripted(&specs());
-    for partition in 0..PARTITIONS {
-        fill(&log, at(topic::CONTROL, partition), "old", 10).await;
-    }
-    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    stage.tails = CONTROL;
+    fill_all(&log, topic::CONTROL, "old", 10).await;
+    let (stage, seen) = tailing();
     let running = play(stage, &log, config());
     let open = |partition| log.assign("scripted", 0, &[at(topic::SEEDS, partition)]);
     until("the member", || async { open(0).is_ok() }).await;
@@ -90,8 +90,7 @@ async fn a_tail_is_read_whole_once_before_the_first_partition_opens_and_then_as_
 #[tokio::test(start_paused = true)]
 async fn a_partition_opens_when_what_its_former_owner_wrote_to_the_tails_has_reached_the_stage() {
     let log = MemoryLog::scripted(&specs());
-    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    stage.tails = CONTROL;
+    let (stage, seen) = tailing();
     let running = play(stage, &log, config());
     let open = |partition| log.assign("scripted", 0, &[at(topic::SEEDS, partition)]);
     for partition in 0..PARTITIONS {
@@ -108,8 +107,7 @@ async fn a_partition_opens_when_what_its_former_owner_wrote_to_the_tails_has_rea
 #[tokio::test(start_paused = true)]
 async fn a_refresh_is_over_when_the_tails_were_read_as_far_as_they_went_when_it_was_asked_for() {
     let log = MemoryLog::new(&specs());
-    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    stage.tails = CONTROL;
+    let (stage, seen) = tailing();
     let running = play(stage, &log, config());
     until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
     for token in 0..5 {
@@ -129,8 +127,7 @@ async fn a_tail_reaches_the_stage_while_a_large_restore_is_read() {
     const RESTORED: usize = 60_000;
     let log = MemoryLog::scripted(&specs());
     fill(&log, at(topic::SITES, 0), "site", RESTORED).await;
-    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    stage.tails = CONTROL;
+    let (mut stage, seen) = tailing();
     stage.restores = vec![RestoreSpec { topic: topic::SITES, from: RestoreFrom::Start, follow: false }];
     let mut watched = Watched::new(&log);
     let (control, restoring) = (log.clone(), seen.clone());

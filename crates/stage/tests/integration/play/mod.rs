@@ -305,6 +305,13 @@ pub async fn fill(log: &MemoryLog, tp: TopicPartition, prefix: &str, count: usiz
     log.append(records).await.unwrap();
 }
 
+/// Appends such records to each partition of a topic.
+pub async fn fill_all(log: &MemoryLog, topic: Topic, prefix: &str, count: usize) {
+    for partition in 0..PARTITIONS {
+        fill(log, at(topic, partition), prefix, count).await;
+    }
+}
+
 /// Makes the next `count` commits fail, although their partitions are still assigned.
 pub fn refuse_commits(log: &MemoryLog, count: usize) {
     let busy = || ScriptedResult::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) };
@@ -338,6 +345,16 @@ pub fn config() -> RunnerConfig {
 
 pub fn play(stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
     Play::of(runner(stage, Arc::new(log.clone()), config))
+}
+
+/// Runs a stage of `topics` that reacts to each record with `react`.
+pub fn started(
+    topics: &'static [Topic],
+    log: &MemoryLog,
+    react: impl FnMut(&Origin, &ConsumerRecord, &mut TestActions) + Send + 'static,
+) -> (Play, Arc<Mutex<Seen>>) {
+    let (stage, seen) = Scripted::new(topics, react);
+    (play(stage, log, config()), seen)
 }
 
 /// Runs a stage in one process with others, which share `trials`.
