@@ -38,7 +38,7 @@ use tokio::sync::Semaphore;
 pub use self::config::{CqlConfig, CqlConsistency};
 use self::failure::Failure;
 use self::links::{ChunkColumns, Collected};
-use self::rows::{Columns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
+use self::rows::{FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
 use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
@@ -143,15 +143,16 @@ impl CqlStore {
     }
 
     /// Reads the row of a table at a key.
-    async fn get<C>(
+    async fn get<C, R>(
         &self,
         table: &'static str,
         statement: fn(&Statements) -> &PreparedStatement,
         values: impl SerializeRow + Send + Sync,
         key: impl Display + Send,
-    ) -> Result<Option<C::Row>, StoreError>
+    ) -> Result<Option<R>, StoreError>
     where
-        C: Columns + for<'a> DeserializeRow<'a, 'a>,
+        C: for<'a> DeserializeRow<'a, 'a>,
+        R: TryFrom<C, Error = String>,
     {
         let doing = format!("reading {table}");
         let values = &values;
@@ -161,7 +162,7 @@ impl CqlStore {
         let rows = rows_of(self.run(&doing, get).await?, &doing)?;
         let damaged = |reason: String| StoreError::Damaged { key: format!("{table}/{key}"), reason };
         match rows.maybe_first_row::<C>() {
-            Ok(row) => row.map(C::row).transpose().map_err(damaged),
+            Ok(row) => row.map(R::try_from).transpose().map_err(damaged),
             Err(MaybeFirstRowError::DeserializationFailed(error)) => Err(damaged(error.to_string())),
             Err(error) => Err(other_columns(&doing, &error)),
         }
@@ -175,7 +176,7 @@ impl CqlStore {
             return Ok(events);
         }
         let take = |columns: FetchColumns| {
-            events.push(columns.row()?);
+            events.push(columns.try_into()?);
             Ok(ControlFlow::Continue(()))
         };
         let place = ("fetches", fingerprint);
@@ -243,7 +244,7 @@ impl Store for CqlStore {
     }
 
     fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {
-        self.get::<PageColumns>("pages", |get| &get.pages, (fingerprint.0,), fingerprint).boxed()
+        self.get::<PageColumns, _>("pages", |get| &get.pages, (fingerprint.0,), fingerprint).boxed()
     }
 
     fn history(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>> {
@@ -255,10 +256,10 @@ impl Store for CqlStore {
     }
 
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {
-        self.get::<RedirectColumns>("redirects", |get| &get.redirects, (fingerprint.0,), fingerprint).boxed()
+        self.get::<RedirectColumns, _>("redirects", |get| &get.redirects, (fingerprint.0,), fingerprint).boxed()
     }
 
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
-        self.get::<RobotsColumns>("robots", |get| &get.robots, (authority,), authority).boxed()
+        self.get::<RobotsColumns, _>("robots", |get| &get.robots, (authority,), authority).boxed()
     }
 }

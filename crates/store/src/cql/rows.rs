@@ -141,15 +141,6 @@ pub(super) fn of_robots(row: &RobotsRow) -> Result<RobotsValues<'_>, StoreError>
     })
 }
 
-/// Columns of a table as read.
-pub(super) trait Columns {
-    /// Row that the columns contain.
-    type Row;
-
-    /// Converts the columns into the row.
-    fn row(self) -> Result<Self::Row, String>;
-}
-
 fn narrow<T: TryFrom<N>, N: Copy + std::fmt::Display>(column: &str, number: N) -> Result<T, String> {
     T::try_from(number).map_err(|_| format!("`{column}` is {number}"))
 }
@@ -182,26 +173,26 @@ pub(super) struct PageColumns {
     via: Option<String>,
 }
 
-impl Columns for PageColumns {
-    type Row = PageRow;
+impl TryFrom<PageColumns> for PageRow {
+    type Error = String;
 
-    fn row(self) -> Result<PageRow, String> {
-        Ok(PageRow {
-            fingerprint: fingerprint(&self.fingerprint)?,
-            key: self.key,
-            url: self.url,
-            site: self.site.into(),
-            fetched_at_ms: self.fetched_at.0,
-            status: status(self.status)?,
-            outcome: self.outcome,
-            reason: self.reason,
-            content_type: self.content_type,
-            etag: self.etag,
-            last_modified: self.last_modified,
-            bytes: narrow("bytes", self.bytes)?,
-            content_hash: self.content_hash,
-            depth: narrow("depth", self.depth)?,
-            via: self.via,
+    fn try_from(columns: PageColumns) -> Result<Self, String> {
+        Ok(Self {
+            fingerprint: fingerprint(&columns.fingerprint)?,
+            key: columns.key,
+            url: columns.url,
+            site: columns.site.into(),
+            fetched_at_ms: columns.fetched_at.0,
+            status: status(columns.status)?,
+            outcome: columns.outcome,
+            reason: columns.reason,
+            content_type: columns.content_type,
+            etag: columns.etag,
+            last_modified: columns.last_modified,
+            bytes: narrow("bytes", columns.bytes)?,
+            content_hash: columns.content_hash,
+            depth: narrow("depth", columns.depth)?,
+            via: columns.via,
         })
     }
 }
@@ -216,17 +207,17 @@ pub(super) struct FetchColumns {
     content_hash: Option<String>,
 }
 
-impl Columns for FetchColumns {
-    type Row = FetchEvent;
+impl TryFrom<FetchColumns> for FetchEvent {
+    type Error = String;
 
-    fn row(self) -> Result<FetchEvent, String> {
-        Ok(FetchEvent {
-            at_ms: self.at.0,
-            status: status(self.status)?,
-            outcome: self.outcome,
-            reason: self.reason,
-            bytes: narrow("bytes", self.bytes)?,
-            content_hash: self.content_hash,
+    fn try_from(columns: FetchColumns) -> Result<Self, String> {
+        Ok(Self {
+            at_ms: columns.at.0,
+            status: status(columns.status)?,
+            outcome: columns.outcome,
+            reason: columns.reason,
+            bytes: narrow("bytes", columns.bytes)?,
+            content_hash: columns.content_hash,
         })
     }
 }
@@ -240,16 +231,16 @@ pub(super) struct RedirectColumns {
     at: CqlTimestamp,
 }
 
-impl Columns for RedirectColumns {
-    type Row = RedirectRow;
+impl TryFrom<RedirectColumns> for RedirectRow {
+    type Error = String;
 
-    fn row(self) -> Result<RedirectRow, String> {
-        Ok(RedirectRow {
-            fingerprint: fingerprint(&self.fingerprint)?,
-            from: self.source,
-            to: self.target,
-            status: narrow("status", self.status)?,
-            at_ms: self.at.0,
+    fn try_from(columns: RedirectColumns) -> Result<Self, String> {
+        Ok(Self {
+            fingerprint: fingerprint(&columns.fingerprint)?,
+            from: columns.source,
+            to: columns.target,
+            status: narrow("status", columns.status)?,
+            at_ms: columns.at.0,
         })
     }
 }
@@ -263,16 +254,16 @@ pub(super) struct RobotsColumns {
     expires_at: CqlTimestamp,
 }
 
-impl Columns for RobotsColumns {
-    type Row = RobotsRow;
+impl TryFrom<RobotsColumns> for RobotsRow {
+    type Error = String;
 
-    fn row(self) -> Result<RobotsRow, String> {
-        Ok(RobotsRow {
-            authority: self.authority,
-            fetched_at_ms: self.fetched_at.0,
-            status: status(self.status)?,
-            body: self.body,
-            expires_ms: self.expires_at.0,
+    fn try_from(columns: RobotsColumns) -> Result<Self, String> {
+        Ok(Self {
+            authority: columns.authority,
+            fetched_at_ms: columns.fetched_at.0,
+            status: status(columns.status)?,
+            body: columns.body,
+            expires_ms: columns.expires_at.0,
         })
     }
 }
