@@ -25,47 +25,30 @@ pub(crate) struct Connected {
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
-/// Failure to connect to the log or the store.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
-    #[error("the log: {0}")]
-    Log(#[from] LogError),
-    #[error("the topics do not meet the requirements of the pipeline:{0}")]
-    Topics(String),
-    #[error("the configuration conflicts with the settings of the brokers:{0}")]
-    Configuration(String),
-    #[error("the store: {0}")]
-    Store(#[from] StoreError),
-}
-
-impl From<ConnectError> for ServiceError {
-    fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::Configuration(_) => Self::Configuration(error.to_string()),
-            error => Self::start(error),
-        }
-    }
-}
-
 /// Connects to the log, then to the store, waiting for unavailable servers.
 pub(crate) async fn connect(
     kafka: KafkaConfig,
     cql: Option<CqlConfig>,
     metrics: &StoreMetrics,
     health: &Health,
-) -> Result<Connected, ConnectError> {
-    let log = Arc::new(KafkaLog::connect(kafka).await?);
-    let faults = topics::check(&log).await?;
+) -> Result<Connected, ServiceError> {
+    let of_log = |error: LogError| ServiceError::Start(format!("the log: {error}"));
+    let of_store = |error: StoreError| ServiceError::Start(format!("the store: {error}"));
+    let log = Arc::new(KafkaLog::connect(kafka).await.map_err(of_log)?);
+    let faults = topics::check(&log).await.map_err(of_log)?;
     if !faults.is_empty() {
-        let list = faults.iter().map(|fault| format!("\n  {fault}")).collect();
-        let of_configuration = faults.iter().any(topics::TopicProblem::is_of_configuration);
-        return Err(if of_configuration { ConnectError::Configuration(list) } else { ConnectError::Topics(list) });
+        let list: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+        return Err(if faults.iter().any(topics::TopicProblem::is_of_configuration) {
+            ServiceError::Configuration(format!("the configuration conflicts with the settings of the brokers:{list}"))
+        } else {
+            ServiceError::Start(format!("the topics do not meet the requirements of the pipeline:{list}"))
+        });
     }
     health.checked(LOG, Reachability::Yes);
     let store = match cql {
         None => None,
         Some(cql) => {
-            let store: Arc<dyn Store> = Arc::new(CqlStore::connect(cql, metrics.clone()).await?);
+            let store: Arc<dyn Store> = Arc::new(CqlStore::connect(cql, metrics.clone()).await.map_err(of_store)?);
             health.checked(STORE, Reachability::Yes);
             Some(Arc::new(MeteredStore::new(store, metrics.clone())) as Arc<dyn Store>)
         }
