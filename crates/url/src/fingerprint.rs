@@ -51,17 +51,10 @@ impl std::str::FromStr for Fingerprint {
     type Err = FingerprintError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || FingerprintError(text.to_owned());
-        if text.len() != 32 {
-            return Err(bad());
-        }
-        let mut bytes = [0u8; 16];
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let digit = |c: u8| char::from(c).to_digit(16);
-            let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else { return Err(bad()) };
-            *byte = u8::try_from(high * 16 + low).map_err(|_| bad())?;
-        }
-        Ok(Self(bytes))
+        // Otherwise a sign would be read, too.
+        let is_digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_digits);
+        number.map(|number| Self(number.to_be_bytes())).ok_or_else(|| FingerprintError(text.to_owned()))
     }
 }
 
