@@ -102,20 +102,16 @@ impl ExactPartition {
     }
 
     fn take_in(&mut self, entry: &SeenEntry) -> Result<(), SeenError> {
-        if let Some(depth) = self.acknowledged.remove(&entry.fingerprint) {
-            let depth = depth.min(entry.depth);
-            let known = self.read_back.entry(entry.fingerprint).or_insert(depth);
-            *known = depth.min(*known);
+        let SeenEntry { fingerprint, mut depth, .. } = *entry;
+        if let Some(acknowledged) = self.acknowledged.remove(&fingerprint) {
+            depth = depth.min(acknowledged);
+        } else if !self.read_back.contains_key(&fingerprint)
+            && self.depth_in_tables(fingerprint)?.is_some_and(|known| known <= depth)
+        {
             return Ok(());
         }
-        let known = match self.read_back.get(&entry.fingerprint) {
-            Some(known) => Some(*known),
-            None => self.depth_in_tables(entry.fingerprint)?,
-        };
-        if known.is_none_or(|known| known > entry.depth) {
-            let known = self.read_back.entry(entry.fingerprint).or_insert(entry.depth);
-            *known = entry.depth.min(*known);
-        }
+        let known = self.read_back.entry(fingerprint).or_insert(depth);
+        *known = depth.min(*known);
         Ok(())
     }
 
