@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use std::{fmt, io};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -133,16 +133,9 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Error that makes the server reset the connection.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is reset on purpose")]
 struct ResetByServer;
-
-impl fmt::Display for ResetByServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the connection is reset on purpose")
-    }
-}
-
-impl std::error::Error for ResetByServer {}
 
 async fn respond(
     request: Request<Incoming>,
