@@ -1,7 +1,11 @@
 //! Names of the metrics, and their alert conditions.
 
 use orbweaver_messages::OutcomeKind;
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    Histogram, IntCounter, IntCounterVec, IntGauge, Registry, register_histogram_with_registry as histogram,
+    register_int_counter_vec_with_registry as counters, register_int_counter_with_registry as counter,
+    register_int_gauge_with_registry as gauge,
+};
 
 use crate::{
     client::{Attempt, FetchError},
@@ -85,39 +89,27 @@ impl FetcherMetrics {
     /// Creates the metrics and registers them.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
-        let seconds =
-            HistogramOpts::new(REQUEST_SECONDS, "Time from the start of a request to the end of its response");
+        let took = "Time from the start of a request to the end of its response";
+        let suspended = "Number of times that the process was found to have been suspended";
         let metrics = Self {
-            requests: IntCounterVec::new(Opts::new(REQUESTS, "Requests by result"), &["class"])?,
-            seconds: Histogram::with_opts(seconds.buckets(buckets))?,
-            bytes: IntCounter::new(BODY_BYTES, "Decoded bytes of pages")?,
-            robots: IntCounterVec::new(Opts::new(ROBOTS, "Requests for robots.txt by result"), &["finding"])?,
-            outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
-            duplicates: IntCounter::new(DUPLICATES, "Dispatches delivered again and not requested again")?,
-            in_flight: IntGauge::new(IN_FLIGHT, "Requests in flight")?,
-            slots: IntGauge::new(SLOTS, "Requests whose outcome is not yet durable")?,
-            memory: IntGauge::new(MEMORY, "Bytes of bodies in memory that are not yet durable")?,
-            held: IntGauge::new(HELD, "Requests queued until they may be sent")?,
-            sites: IntGauge::new(SITES, "Known sites: queued, in flight, blocked or within their interval")?,
-            freezes: IntCounter::new(SUSPENSIONS, "Number of times that the process was found to have been suspended")?,
+            requests: counters!(REQUESTS, "Requests by result", &["class"], registry)?,
+            seconds: histogram!(REQUEST_SECONDS, took, buckets, registry)?,
+            bytes: counter!(BODY_BYTES, "Decoded bytes of pages", registry)?,
+            robots: counters!(ROBOTS, "Requests for robots.txt by result", &["finding"], registry)?,
+            outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
+            duplicates: counter!(DUPLICATES, "Dispatches delivered again and not requested again", registry)?,
+            in_flight: gauge!(IN_FLIGHT, "Requests in flight", registry)?,
+            slots: gauge!(SLOTS, "Requests whose outcome is not yet durable", registry)?,
+            memory: gauge!(MEMORY, "Bytes of bodies in memory that are not yet durable", registry)?,
+            held: gauge!(HELD, "Requests queued until they may be sent", registry)?,
+            sites: gauge!(SITES, "Known sites: queued, in flight, blocked or within their interval", registry)?,
+            freezes: counter!(SUSPENSIONS, suspended, registry)?,
         };
         // A sum over errors that have not yet occurred should be 0, not absent.
         let classes = STATUSES.into_iter().chain(FAILURES.map(FetchError::reason));
         classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[word(*kind)])));
-        registry.register(Box::new(metrics.requests.clone()))?;
-        registry.register(Box::new(metrics.seconds.clone()))?;
-        registry.register(Box::new(metrics.bytes.clone()))?;
-        registry.register(Box::new(metrics.robots.clone()))?;
-        registry.register(Box::new(metrics.outcomes.clone()))?;
-        registry.register(Box::new(metrics.duplicates.clone()))?;
-        registry.register(Box::new(metrics.in_flight.clone()))?;
-        registry.register(Box::new(metrics.slots.clone()))?;
-        registry.register(Box::new(metrics.memory.clone()))?;
-        registry.register(Box::new(metrics.held.clone()))?;
-        registry.register(Box::new(metrics.sites.clone()))?;
-        registry.register(Box::new(metrics.freezes.clone()))?;
         Ok(metrics)
     }
 
