@@ -10,12 +10,8 @@ fn queued_request(payload: usize, not_before_ms: Millis, interval_ms: u64) -> Qu
 fn sent(gates: &mut SiteGates<usize>, now: Millis, free: usize) -> Vec<usize> {
     let mut turns = vec![];
     gates.poll(now, free, &mut turns);
-    turns
-        .into_iter()
-        .filter_map(
-            |turn| if let GateEvent::Send(_, queued_request) = turn { Some(queued_request.payload) } else { None },
-        )
-        .collect()
+    let payload = |turn| if let GateEvent::Send(_, request) = turn { Some(request.payload) } else { None };
+    turns.into_iter().filter_map(payload).collect()
 }
 
 fn key(site: &str) -> SiteName {

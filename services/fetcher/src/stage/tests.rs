@@ -123,6 +123,17 @@ impl Surroundings {
         ReadyDispatch { not_before_ms: self.now(), interval_ms: 0, dispatch }
     }
 
+    /// Returns such a dispatch, of a site that is requested at this interval.
+    fn ready_every(&self, interval_ms: u64, url: &str, sequence: u64) -> ReadyDispatch {
+        ReadyDispatch { interval_ms, ..self.ready(url, sequence) }
+    }
+
+    /// Delivers a dispatch of a URL that may be requested at once, and performs all work that is possible.
+    fn request(&mut self, url: &str, sequence: u64) {
+        self.deliver(&self.ready(url, sequence));
+        self.settle();
+    }
+
     fn deliver(&mut self, ready: &ReadyDispatch) -> Origin {
         let partition = partition_of(slot_of(&ready.dispatch.context.site), PARTITIONS);
         self.deliver_value(partition, Some(encode(ready)))
@@ -248,6 +259,13 @@ fn unlimited() -> FetcherConfig {
 
 fn polite() -> Surroundings {
     Surroundings::new(FetcherConfig { user_agent: "Testbot/1.0".into(), ..FetcherConfig::default() })
+}
+
+/// Returns polite surroundings in which this is the first answer to the robots.txt of `a.example`.
+fn with_robots(answer: Result<HttpResponse, FetchError>) -> Surroundings {
+    let around = polite();
+    around.client.on(ROBOTS, answer);
+    around
 }
 
 fn page(text: &str) -> Result<HttpResponse, FetchError> {

@@ -11,10 +11,8 @@ fn nothing_is_requested_later_than_half_a_session_after_the_last_accepted_commit
     let mut around = Surroundings::unlimited();
     around.stage.ownership.until_ms = START + 2000;
     let waits = |around: &Surroundings, sequence, at| {
-        let mut ready = around.ready(&format!("https://{sequence}.example/"), sequence);
-        ready.not_before_ms = at;
-        ready.interval_ms = 1;
-        ready
+        let ready = around.ready_every(1, &format!("https://{sequence}.example/"), sequence);
+        ReadyDispatch { not_before_ms: at, ..ready }
     };
     around.deliver(&waits(&around, 1, START + 2000));
     around.deliver(&waits(&around, 2, START + 2001));
@@ -36,8 +34,7 @@ fn a_wall_clock_that_is_set_by_an_hour_hurries_no_site_and_makes_nothing_late() 
     for step in [3_600_000, -3_600_000] {
         let mut around = Surroundings::unlimited();
         for (sequence, path) in [(1, "a"), (2, "b")] {
-            let mut ready = around.ready(&format!("https://a.example/{path}"), sequence);
-            ready.interval_ms = 5000;
+            let ready = around.ready_every(5000, &format!("https://a.example/{path}"), sequence);
             around.client.on(&ready.dispatch.context.url, page(path));
             around.deliver(&ready);
         }

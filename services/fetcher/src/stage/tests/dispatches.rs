@@ -41,8 +41,7 @@ fn a_page_beyond_the_record_limit_is_cut_and_its_whole_size_is_told() {
     let digits = |n: u64| Fingerprint::of(&CrawlName::default(), &n.to_string()).to_string();
     let body: String = (0..12_500).map(digits).collect();
     around.client.on("https://a.example/x", page(&body));
-    around.deliver(&around.ready("https://a.example/x", 1));
-    around.settle();
+    around.request("https://a.example/x", 1);
     let [record] = &around.records(topic::PAGES)[..] else { panic!() };
     assert!((limit / 10 * 8..=limit).contains(&record.bytes()), "{} bytes", record.bytes());
     let page: Page = decode("page", Some(&record.headers[2].1)).unwrap();
@@ -65,8 +64,7 @@ fn what_ends_without_a_page_ends_with_its_reason_and_a_row_only_when_it_is_the_e
     for (url, answer, expected, ends) in cases {
         let mut around = Surroundings::unlimited();
         around.client.on(url, answer);
-        around.deliver(&around.ready(url, 1));
-        around.settle();
+        around.request(url, 1);
         assert_eq!(around.kinds(), [expected]);
         assert_eq!(around.durable.iter().any(|durable| matches!(durable, Durable::Row(_))), ends, "{url}");
         assert_eq!(around.outcomes()[0].retry_at_ms, (!ends).then_some(START + 1000));
@@ -104,9 +102,7 @@ fn a_cookie_wall_is_passed_within_the_dispatch_in_the_sites_time() {
     let mut around = Surroundings::unlimited();
     around.client.on("https://a.example/x", moved("/x", &["pass=1; Path=/"]));
     around.client.on("https://a.example/x", page("inside"));
-    let mut ready = around.ready("https://a.example/x", 1);
-    ready.interval_ms = 1000;
-    around.deliver(&ready);
+    around.deliver(&around.ready_every(1000, "https://a.example/x", 1));
     around.pass(2001);
     assert_eq!(around.asked().len(), 1);
     assert_eq!(around.stage.requests.slots, 0, "between its requests it holds no slot");
@@ -123,9 +119,7 @@ fn a_frozen_site_gets_no_further_request_and_a_thawed_one_goes_on() {
     around.store_robots(0, START + 1_000_000);
     around.client.on("https://a.example/one", page("hello"));
     for (sequence, path) in ["one", "two"].iter().enumerate() {
-        let mut ready = around.ready(&format!("https://a.example/{path}"), sequence as u64);
-        ready.interval_ms = 1000;
-        around.deliver(&ready);
+        around.deliver(&around.ready_every(1000, &format!("https://a.example/{path}"), sequence as u64));
     }
     around.pass(1001);
     assert_eq!(around.asked(), ["https://a.example/one"]);
@@ -149,13 +143,10 @@ fn a_block_is_applied_to_what_is_held_for_the_site_and_to_what_comes_and_its_end
         let mut around = Surroundings::unlimited();
         around.client.on("https://a.example/0", refusal(429, retry_after));
         for sequence in 0..3 {
-            let mut ready = around.ready(&format!("https://a.example/{sequence}"), sequence);
-            ready.interval_ms = 1000;
-            around.deliver(&ready);
+            around.deliver(&around.ready_every(1000, &format!("https://a.example/{sequence}"), sequence));
         }
         around.pass(1001);
-        around.deliver(&around.ready("https://a.example/late", 9));
-        around.settle();
+        around.request("https://a.example/late", 9);
         let until_ms = START + 1001 + block_ms;
         assert_eq!(
             around.kinds(),
@@ -177,9 +168,7 @@ fn a_block_is_applied_to_what_is_held_for_the_site_and_to_what_comes_and_its_end
 #[test]
 fn a_dispatch_is_deferred_past_not_after_and_also_past_expires() {
     let mut around = Surroundings::unlimited();
-    let mut slow = around.ready("https://a.example/slow", 1);
-    slow.interval_ms = 40_000;
-    around.deliver(&slow);
+    around.deliver(&around.ready_every(40_000, "https://a.example/slow", 1));
     let mut old = around.ready("https://b.example/old", 2);
     (old.dispatch.not_after_ms, old.dispatch.expires_ms) = (START - 2, START - 1);
     around.deliver(&old);
@@ -195,9 +184,7 @@ fn a_dispatch_is_deferred_past_not_after_and_also_past_expires() {
 #[test]
 fn what_was_held_through_a_freeze_is_not_sent_late_and_its_sites_count_as_asked() {
     let mut around = Surroundings::unlimited();
-    let mut stale = around.ready("https://a.example/stale", 1);
-    stale.interval_ms = 5000;
-    around.deliver(&stale);
+    around.deliver(&around.ready_every(5000, "https://a.example/stale", 1));
     let mut valid = around.ready("https://b.example/valid", 2);
     (valid.interval_ms, valid.dispatch.not_after_ms) = (5000, START + 50_000);
     around.deliver(&valid);
@@ -304,8 +291,7 @@ fn what_must_not_be_requested_is_refused_before_anything_is_asked() {
         ("https://xn--a.example/", "host"),
     ] {
         let mut around = Surroundings::new(FetcherConfig::default());
-        around.deliver(&around.ready(url, 1));
-        around.settle();
+        around.request(url, 1);
         assert_eq!((around.asked(), around.kinds()), (vec![], vec![some(OutcomeKind::Refused, reason)]), "{url}");
         around.assert_all_complete();
     }
@@ -341,8 +327,7 @@ fn a_partition_that_is_wanted_back_keeps_what_is_in_flight_and_leaves_the_rest_t
 #[test]
 fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_answer() {
     let mut around = Surroundings::unlimited();
-    let mut ready = around.ready("https://a.example/1", 1);
-    ready.interval_ms = 1000;
+    let ready = around.ready_every(1000, "https://a.example/1", 1);
     let origin = around.deliver(&ready);
     around.clock.advance(1000);
     around.call(FetcherStage::tick);
@@ -415,8 +400,7 @@ proptest! {
             around.pass(wait);
             let url = format!("https://s{site}.example/{sequence}");
             around.client.on(&url, answer);
-            let mut ready = around.ready(&url, sequence as u64);
-            ready.interval_ms = intervals[site];
+            let mut ready = around.ready_every(intervals[site], &url, sequence as u64);
             ready.dispatch.not_after_ms = around.now() + patience.min(30_000);
             ready.dispatch.expires_ms = around.now() + patience + 1000;
             around.deliver(&ready);

@@ -127,8 +127,7 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
 
         let mut after = Surroundings::unlimited();
         after.restore(around.records(topic::OUTCOMES));
-        after.deliver(&after.ready("https://a.example/other", 2));
-        after.settle();
+        after.request("https://a.example/other", 2);
         assert_eq!(after.asked(), ["https://a.example/other"], "not blocked after a restart either");
     }
 }
@@ -137,8 +136,7 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
 fn a_block_of_another_site_delays_the_url_and_not_the_site_of_the_dispatch() {
     let mut around = led_elsewhere(unlimited());
     around.client.on("https://other.example/first", refusal(429, Some("120")));
-    around.deliver(&around.ready("https://other.example/first", 1));
-    around.settle();
+    around.request("https://other.example/first", 1);
     let mut ready = from_elsewhere(&around, 2);
     ready.dispatch.last_attempt = true;
     around.deliver(&ready);

@@ -2,12 +2,9 @@ use super::*;
 
 #[test]
 fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
-    let mut around = polite();
-    around.client.on(ROBOTS, robots("User-agent: testbot\nDisallow: /private\nCrawl-delay: 3\n"));
+    let mut around = with_robots(robots("User-agent: testbot\nDisallow: /private\nCrawl-delay: 3\n"));
     for (sequence, path) in ["private/x?y", "one", "two"].iter().enumerate() {
-        let mut ready = around.ready(&format!("https://a.example/{path}"), sequence as u64);
-        ready.interval_ms = 1000;
-        around.deliver(&ready);
+        around.deliver(&around.ready_every(1000, &format!("https://a.example/{path}"), sequence as u64));
     }
     around.pass(1000);
     assert_eq!(around.asked(), [""; 0], "at assignment the site counts as asked just now");
@@ -32,8 +29,7 @@ fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
 #[test]
 fn the_urls_of_a_host_with_too_long_a_crawl_delay_are_refused_and_its_site_is_not_slowed_down() {
     for (seconds, refused) in [(3600, false), (3601, true), (99_999_999, true)] {
-        let mut around = polite();
-        around.client.on(ROBOTS, robots(&format!("User-agent: testbot\nDisallow: /no\nCrawl-delay: {seconds}\n")));
+        let mut around = with_robots(robots(&format!("User-agent: testbot\nDisallow: /no\nCrawl-delay: {seconds}\n")));
         around.deliver(&around.ready("https://a.example/yes", 0));
         around.deliver(&around.ready("https://a.example/no", 1));
         around.pass(1001);
@@ -53,18 +49,14 @@ fn the_urls_of_a_host_with_too_long_a_crawl_delay_are_refused_and_its_site_is_no
 
 #[test]
 fn a_crawl_delay_counts_from_the_answer_of_robots_txt_although_who_waited_for_it_is_late() {
-    let mut around = polite();
-    around.client.on(ROBOTS, robots("User-agent: testbot\nCrawl-delay: 3\n"));
-    let mut ready = around.ready("https://a.example/one", 0);
-    ready.interval_ms = 1000;
+    let mut around = with_robots(robots("User-agent: testbot\nCrawl-delay: 3\n"));
+    let mut ready = around.ready_every(1000, "https://a.example/one", 0);
     ready.dispatch.not_after_ms = START + 1500;
     around.deliver(&ready);
     around.pass(2600);
     assert_eq!(around.asked(), [ROBOTS]);
     assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
-    let mut ready = around.ready("https://a.example/one", 1);
-    ready.interval_ms = 1000;
-    around.deliver(&ready);
+    around.deliver(&around.ready_every(1000, "https://a.example/one", 1));
     around.pass(1401);
     assert_eq!(around.asked().len(), 1, "1001 ms and the delay after its begin");
     around.pass(1);
@@ -76,12 +68,10 @@ fn a_stored_robots_txt_is_not_asked_for_again_until_it_expires() {
     let mut around = polite();
     around.store_robots(0, START + 10_000);
     around.deliver(&around.ready("https://a.example/no", 1));
-    around.deliver(&around.ready("https://a.example/yes", 2));
-    around.settle();
+    around.request("https://a.example/yes", 2);
     assert_eq!(around.asked(), ["https://a.example/yes"]);
     around.pass(10_000);
-    around.deliver(&around.ready("https://a.example/no", 3));
-    around.settle();
+    around.request("https://a.example/no", 3);
     assert_eq!(around.asked()[1..], [ROBOTS, "https://a.example/no"]);
     around.assert_all_complete();
 }
@@ -144,8 +134,7 @@ fn a_robots_txt_of_a_clock_that_was_ahead_is_asked_for_anew_and_the_store_has_th
     let hour = 3_600_000;
     around.store_robots(START + hour, START + 25 * hour);
     around.client.on(ROBOTS, robots(""));
-    around.deliver(&around.ready("https://a.example/no", 1));
-    around.settle();
+    around.request("https://a.example/no", 1);
     assert_eq!(around.asked(), [ROBOTS, "https://a.example/no"]);
     let [Durable::Row(Write::Robots(row)), ..] = &around.durable[..] else { panic!("{:?}", around.durable) };
     assert_eq!((row.fetched_at_ms, row.body.as_str()), (START + hour + 1, ""));
@@ -167,8 +156,7 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
     let failed = [FetchError::Timeout, FetchError::Connect, FetchError::Dns, FetchError::Tls]
         .map(|failure| (Err(failure), false));
     for (answer, allows) in allowed.into_iter().chain(refused).chain(failed) {
-        let mut around = polite();
-        around.client.on(ROBOTS, answer.clone());
+        let mut around = with_robots(answer.clone());
         around.client.on("https://a.example/x", page("x"));
         for attempt in 1..=5u8 {
             let mut ready = around.ready("https://a.example/x", attempt.into());
@@ -203,8 +191,7 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
 #[test]
 fn five_redirects_of_robots_txt_are_followed_across_sites_and_apply_to_the_first_authority() {
     for (redirects, allowed) in [(5, false), (6, true)] {
-        let mut around = polite();
-        around.client.on(ROBOTS, moved("https://h1.example/robots.txt", &[]));
+        let mut around = with_robots(moved("https://h1.example/robots.txt", &[]));
         for hop in 1..redirects {
             let target = format!("https://h{}.example/robots.txt", hop + 1);
             around.client.on(&format!("https://h{hop}.example/robots.txt"), moved(&target, &[]));
@@ -222,8 +209,7 @@ fn five_redirects_of_robots_txt_are_followed_across_sites_and_apply_to_the_first
 
 #[test]
 fn a_robots_txt_that_leads_into_a_private_network_is_not_followed() {
-    let mut around = polite();
-    around.client.on(ROBOTS, moved("http://127.0.0.1/robots.txt", &[]));
+    let mut around = with_robots(moved("http://127.0.0.1/robots.txt", &[]));
     around.deliver(&around.ready("https://a.example/x", 1));
     around.pass(5000);
     assert_eq!(around.asked(), [ROBOTS, "https://a.example/x"]);
@@ -232,8 +218,7 @@ fn a_robots_txt_that_leads_into_a_private_network_is_not_followed() {
 
 #[test]
 fn a_robots_txt_that_cannot_be_had_costs_no_url_an_attempt_and_then_refuses_all_for_a_while() {
-    let mut around = polite();
-    around.client.on(ROBOTS, Err(FetchError::Connect));
+    let mut around = with_robots(Err(FetchError::Connect));
     for sequence in 0..3 {
         around.deliver(&around.ready(&format!("https://a.example/{sequence}"), sequence));
     }
@@ -248,13 +233,11 @@ fn a_robots_txt_that_cannot_be_had_costs_no_url_an_attempt_and_then_refuses_all_
     around.pass(1000);
     around.deliver(&around.ready("https://a.example/4", 4));
     around.pass(10_000);
-    around.deliver(&around.ready("https://a.example/5", 5));
-    around.settle();
+    around.request("https://a.example/5", 5);
     assert_eq!(around.asked().len(), 3);
     let expected = [deferred.clone(), deferred, unreachable(OutcomeKind::Refused)];
     assert_eq!(around.kinds()[3..], expected);
-    around.deliver(&around.ready("https://a.example/6", 6));
-    around.settle();
+    around.request("https://a.example/6", 6);
     assert_eq!(around.asked().len(), 3, "for ten minutes nothing is allowed");
     assert!(around.durable.iter().any(|durable| matches!(durable, Durable::Row(Write::Robots(_)))));
     around.assert_all_complete();
@@ -263,13 +246,10 @@ fn a_robots_txt_that_cannot_be_had_costs_no_url_an_attempt_and_then_refuses_all_
 #[test]
 fn a_site_that_blocks_at_its_robots_txt_is_blocked_for_all() {
     for (retry_after, block_ms) in [(Some("120"), 120_000), (None, 60_000)] {
-        let mut around = polite();
-        around.client.on(ROBOTS, refusal(503, retry_after));
+        let mut around = with_robots(refusal(503, retry_after));
         around.deliver(&around.ready("https://a.example/1", 1));
-        around.deliver(&around.ready("https://a.example/2", 2));
-        around.settle();
-        around.deliver(&around.ready("https://a.example/3", 3));
-        around.settle();
+        around.request("https://a.example/2", 2);
+        around.request("https://a.example/3", 3);
         let blocked = some(OutcomeKind::Deferred, "blocked");
         assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "robots_unreachable"), blocked.clone(), blocked]);
         assert_eq!(around.outcomes()[0].status, Some(503), "the rate-limiter blocks the site");
@@ -286,13 +266,10 @@ fn the_urls_of_an_unknown_host_and_of_a_private_address_end_at_once() {
         (FetchError::UnknownHost, OutcomeKind::Gone, "dns"),
         (FetchError::Private, OutcomeKind::Refused, "private_address"),
     ] {
-        let mut around = polite();
-        around.client.on(ROBOTS, Err(failure));
+        let mut around = with_robots(Err(failure));
         around.deliver(&around.ready("https://a.example/1", 1));
-        around.deliver(&around.ready("https://a.example/2", 2));
-        around.settle();
-        around.deliver(&around.ready("https://a.example/3", 3));
-        around.settle();
+        around.request("https://a.example/2", 2);
+        around.request("https://a.example/3", 3);
         assert_eq!(around.kinds(), vec![some(kind, reason); 3]);
         assert_eq!(around.asked(), [ROBOTS]);
         around.assert_all_complete();
@@ -302,9 +279,7 @@ fn the_urls_of_an_unknown_host_and_of_a_private_address_end_at_once() {
 #[test]
 fn what_waits_for_a_robots_txt_too_long_goes_back_and_a_lost_partition_leaves_nothing() {
     let mut around = polite();
-    let mut ready = around.ready("https://a.example/1", 1);
-    ready.interval_ms = 45_000;
-    around.deliver(&ready);
+    around.deliver(&around.ready_every(45_000, "https://a.example/1", 1));
     around.pass(31_500);
     assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
     let origin = around.deliver(&around.ready("https://a.example/2", 2));
@@ -317,8 +292,7 @@ fn what_waits_for_a_robots_txt_too_long_goes_back_and_a_lost_partition_leaves_no
 
 #[test]
 fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
-    let mut around = polite();
-    around.client.on(ROBOTS, robots(""));
+    let mut around = with_robots(robots(""));
     let origins: Vec<_> =
         (0..3).map(|number| around.deliver(&around.ready(&format!("https://a.example/{number}"), number))).collect();
     // The store has none, and the request starts.
@@ -336,15 +310,12 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
 
 #[test]
 fn a_robots_txt_that_is_not_read_for_want_of_memory_is_no_failure_of_the_site() {
-    let mut around = polite();
-    around.client.on(ROBOTS, Err(FetchError::Memory));
+    let mut around = with_robots(Err(FetchError::Memory));
     around.client.on(ROBOTS, robots(""));
     around.client.on("https://a.example/2", page("<p>2</p>"));
-    around.deliver(&around.ready("https://a.example/1", 1));
-    around.settle();
+    around.request("https://a.example/1", 1);
     assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "memory")]);
-    around.deliver(&around.ready("https://a.example/2", 2));
-    around.settle();
+    around.request("https://a.example/2", 2);
     assert_eq!(around.kinds()[1], (OutcomeKind::Fetched, None));
     around.assert_all_complete();
 }

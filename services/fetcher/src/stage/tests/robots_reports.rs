@@ -29,8 +29,7 @@ fn assert_blocked_for_the_next_owner(around: &Surroundings, site: &str) {
     let mut outcomes = around.records(topic::OUTCOMES);
     outcomes.retain(|record| record.tp.partition == partition);
     next.restore(outcomes);
-    next.deliver(&next.ready(&format!("https://{site}/next"), 99));
-    next.settle();
+    next.request(&format!("https://{site}/next"), 99);
     assert_eq!((next.asked(), next.kinds()), (vec![], vec![some(OutcomeKind::Deferred, "blocked")]));
 }
 
@@ -55,14 +54,12 @@ fn a_block_in_answer_to_robots_txt_is_published_although_an_expired_copy_serves_
 
 #[test]
 fn the_fifth_refusal_of_a_robots_txt_is_published_before_its_dispatch_ends() {
-    let mut around = polite();
-    around.client.on(ROBOTS, refusal(429, None));
+    let mut around = with_robots(refusal(429, None));
     for sequence in 1..=5 {
         if let Some(until_ms) = around.stage.gates.blocked_until(&"a.example".into(), around.now()) {
             around.pass(until_ms - around.now());
         }
-        around.deliver(&around.ready(PAGE, sequence));
-        around.settle();
+        around.request(PAGE, sequence);
     }
     let outcomes = around.outcomes();
     let [.., report, refused] = &outcomes[..] else { panic!("{outcomes:?}") };
@@ -114,8 +111,7 @@ fn refusals_and_failures_of_a_robots_txt_are_counted_apart() {
         around.client.on(PAGE, page("x"));
         answers.into_iter().for_each(|answer| around.client.on(ROBOTS, answer));
         for sequence in 1..=5 {
-            around.deliver(&around.ready(PAGE, sequence));
-            around.settle();
+            around.request(PAGE, sequence);
             let Some(outcome) = around.outcomes().pop() else { panic!("{kind:?}") };
             assert_eq!(outcome.kind, if sequence < 5 { OutcomeKind::Deferred } else { kind }, "{sequence}");
             let retry_at_ms = outcome.retry_at_ms.unwrap_or(around.now());
@@ -186,8 +182,7 @@ fn a_block_by_the_target_of_a_redirected_robots_txt_is_published_and_holds_up_no
         assert!(ended.iter().all(|outcome| outcome.context.site == "a.example" && outcome.blocked_until_ms.is_none()));
         assert_eq!(around.asked().contains(&"https://a.example/2".to_owned()), serves);
         around.pass(600_000);
-        around.deliver(&around.ready("https://a.example/3", 3));
-        around.settle();
+        around.request("https://a.example/3", 3);
         let asked = |url: &str| around.asked().iter().filter(|asked| *asked == url).count();
         assert_eq!((asked("https://a.example/3"), asked(ELSEWHERE)), (usize::from(serves), 1), "the block lasts on");
         around.assert_all_complete();
