@@ -77,11 +77,6 @@ impl LinkOutcome {
             Self::Misplaced => "misplaced",
         }
     }
-
-    /// Returns `true` if the link was dropped for a reason other than repetition.
-    fn is_refused(self) -> bool {
-        !matches!(self, Self::New | Self::Shallower | Self::Duplicate)
-    }
 }
 
 impl From<RuleRejection> for LinkOutcome {
@@ -133,12 +128,6 @@ impl DedupStats {
     #[must_use]
     pub fn get(&self, end: LinkOutcome) -> u64 {
         self.links[end as usize].load(Relaxed)
-    }
-
-    /// Returns the number of links dropped for a reason other than repetition.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        LinkOutcome::ALL.into_iter().filter(|end| end.is_refused()).map(|end| self.get(end)).sum()
     }
 
     /// Returns the number of records sent to the dead letters.
@@ -237,6 +226,5 @@ mod tests {
             (0..2).for_each(|_| tally.take(&mut counts));
             assert_eq!(tally.get(end), number as u64 + 1);
         }
-        assert_eq!(tally.refused(), (4..=12).sum::<u64>());
     }
 }
