@@ -174,6 +174,10 @@ mod tests {
         }
     }
 
+    fn definition(crawl: &str, offset: Offset, value: &str) -> ConsumerRecord {
+        record(&crawl_key(&crawl.parse().unwrap()), offset, Some(value))
+    }
+
     fn version(crawls: &mut Crawls, crawl: &str) -> Option<Offset> {
         match crawls.find(&crawl.parse().unwrap()) {
             CrawlLookup::Defined(rules, _) => Some(rules.applied.version),
@@ -187,7 +191,7 @@ mod tests {
         let entry = r#"{"crawl":"docs","entry":"example.org"}"#;
         crawls.apply(&record(&scope_key(&"docs".parse().unwrap(), "example.org"), 1, Some(entry))).unwrap();
         assert!(matches!(crawls.find(&"docs".parse().unwrap()), CrawlLookup::Unknown));
-        crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 2, Some(HOST))).unwrap();
+        crawls.apply(&definition("docs", 2, HOST)).unwrap();
         let CrawlLookup::Defined(rules, entries) = crawls.find(&"docs".parse().unwrap()) else { panic!("not defined") };
         assert_eq!(rules.judge(entries, "https://example.org/", &"example.org".into()), Ok(()));
     }
@@ -196,10 +200,8 @@ mod tests {
     fn each_crawl_has_the_policy_that_it_was_created_with() {
         let mut crawls = Crawls::default();
         let aggressive = HOST.replace("standard/1", "aggressive/1,no-strip-www");
-        crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 1, Some(HOST))).unwrap();
-        crawls
-            .apply(&record(&crawl_key(&"shop".parse().unwrap()), 2, Some(&aggressive.replace("docs", "shop"))))
-            .unwrap();
+        crawls.apply(&definition("docs", 1, HOST)).unwrap();
+        crawls.apply(&definition("shop", 2, &aggressive.replace("docs", "shop"))).unwrap();
         let mut key = |crawl: &str| {
             let url = orbweaver_url::parse("http://www.example.com/?b&utm_source=x&a").unwrap();
             let CrawlLookup::Defined(rules, _) = crawls.find(&crawl.parse().unwrap()) else { panic!("not defined") };
@@ -223,16 +225,13 @@ mod tests {
             let mut crawls = Crawls::new(WideDomains::new(wide).unwrap());
             crawls.set_partitions(16).unwrap();
             let other = HOST.replace(pinned, other);
-            let error = crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 1, Some(&other))).unwrap_err();
+            let error = crawls.apply(&definition("docs", 1, &other)).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
         let mut crawls = Crawls::new(WideDomains::new(["example.edu"]).unwrap());
         crawls.set_partitions(16).unwrap();
         let same = HOST.replace("\"standard/1\"", edu);
-        assert_eq!(
-            crawls.apply(&record(&crawl_key(&"docs".parse().unwrap()), 1, Some(&same))),
-            Ok(ControlChange::Definition)
-        );
+        assert_eq!(crawls.apply(&definition("docs", 1, &same)), Ok(ControlChange::Definition));
     }
 
     #[test]
@@ -245,18 +244,14 @@ mod tests {
             let compared = crawls.set_partitions(16);
             (crawls, compared)
         };
-        let key = crawl_key(&"docs".parse().unwrap());
         let others = [("\"partitions\": 16", "\"partitions\": 32"), (SUFFIX_LIST_VERSION, "psl-1")];
         for other in others.map(|(own, other)| HOST.replace(own, other)) {
-            let created = record(&key, 1, Some(&other));
+            let created = definition("docs", 1, &other);
             assert!(read(std::slice::from_ref(&created)).1.is_err(), "not deleted");
-            let (mut crawls, compared) = read(&[created, record(&key, 2, None), record(&key, 3, Some(HOST))]);
+            let (mut crawls, compared) = read(&[created, record("crawl/docs", 2, None), definition("docs", 3, HOST)]);
             assert_eq!((compared, version(&mut crawls, "docs")), (Ok(()), Some(3)));
             let news = other.replace("docs", "news");
-            assert!(
-                crawls.apply(&record(&crawl_key(&"news".parse().unwrap()), 4, Some(&news))).is_err(),
-                "a later one"
-            );
+            assert!(crawls.apply(&definition("news", 4, &news)).is_err(), "a later one");
         }
     }
 }

@@ -39,15 +39,9 @@ fn end(world: &mut World, kind: OutcomeKind, requested: bool) {
     world.outcomes.last_mut().unwrap().requested_at_ms = requested_at_ms;
 }
 
-/// Returns this world when one URL of site 0 has been dispatched.
-fn dispatched(mut world: World) -> World {
-    world.admit_and_settle(0);
-    world
-}
-
 #[test]
 fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate_limiters_defer_meanwhile() {
-    let mut world = dispatched(World::new(None));
+    let mut world = World::new(None).with_leased(0);
     for _ in 0..30 {
         let lost = lose(&mut world);
         assert_eq!((lost.attempt, lost.last_attempt), (1, false));
@@ -62,7 +56,7 @@ fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate
 
 #[test]
 fn a_lost_dispatch_costs_no_attempt_although_later_ones_are_answered() {
-    let mut world = dispatched(World::new(None));
+    let mut world = World::new(None).with_leased(0);
     for _ in 0..9 {
         assert_eq!(lose(&mut world).attempt, 1);
         another_is(&mut world, OutcomeKind::Fetched);
@@ -94,7 +88,7 @@ fn the_count_of_lost_dispatches_survives_restarts_in_every_state_of_the_url() {
     ];
     for ((name, kind), trust) in states.into_iter().flat_map(|state| [false, true].map(|trust| (state, trust))) {
         let what = format!("{name}, with its index: {trust}");
-        let mut world = dispatched(World::on_disk(None));
+        let mut world = World::on_disk(None).with_leased(0);
         for lost in 0..10 {
             assert!(world.given_up.is_empty(), "{what}: after {lost} of ten");
             if let Some(kind) = kind {
@@ -126,7 +120,7 @@ fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
     // decisions are lost.
     let crashes = [None, Some((false, false)), Some((false, true)), Some((true, false)), Some((true, true))];
     for (requested, crash) in [false, true].into_iter().flat_map(|requested| crashes.map(|crash| (requested, crash))) {
-        let mut world = dispatched(World::on_disk(None));
+        let mut world = World::on_disk(None).with_leased(0);
         for _ in 0..9 {
             lose(&mut world);
             another_is(&mut world, OutcomeKind::Fetched);
@@ -154,7 +148,7 @@ fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
 
 #[test]
 fn a_record_has_a_count_of_lost_dispatches_only_while_there_are_any() {
-    let mut world = dispatched(World::new(None));
+    let mut world = World::new(None).with_leased(0);
     let count = |world: &World| world.records.iter().rev().find_map(|(_, record)| record.as_ref().ok()).unwrap().lost;
     lose(&mut world);
     pass(&mut world, LEASE_MS);
@@ -175,7 +169,7 @@ fn a_record_has_a_count_of_lost_dispatches_only_while_there_are_any() {
 
 #[test]
 fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
-    let mut world = dispatched(World::new(None));
+    let mut world = World::new(None).with_leased(0);
     for _ in 0..30 {
         another_is(&mut world, OutcomeKind::Fetched);
         let early = lose(&mut world);

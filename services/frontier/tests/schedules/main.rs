@@ -77,8 +77,7 @@ proptest! {
 #[test]
 fn a_tombstone_of_a_former_owner_ends_on_a_restore_no_record_that_came_behind_the_one_that_it_names() {
     for compacted in [false, true] {
-        let mut world = World::new(None);
-        world.admit_and_settle(0);
+        let mut world = World::new(None).with_leased(0);
         world.crash(true);
         world.end(OutcomeKind::Retry);
         assert_eq!(world.records.len(), 2, "re-appended by the current owner");
@@ -111,8 +110,7 @@ fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
 
 #[test]
 fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
-    let mut world = World::new(None);
-    world.admit_and_settle(0);
+    let mut world = World::new(None).with_leased(0);
     world.answer(OutcomeKind::Blocked, 1);
     // The first URL is blocked for a second; meanwhile many others are admitted and end.
     for _ in 0..50 {
@@ -142,8 +140,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
         .into_iter()
         .flat_map(|kind| [None, Some(true), Some(false)].map(|restart| (kind, restart)))
     {
-        let mut world = World::on_disk(None);
-        world.admit_and_settle(64);
+        let mut world = World::on_disk(None).with_leased(64);
         // Discovered again at a lesser depth, the URL is requested again after it was fetched.
         world.admit_again(8);
         world.settle();
@@ -180,8 +177,7 @@ fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
     // After each step the frontier restarts, with or without its index, after or before it reads what the step wrote.
     let crashes = [None, Some((true, true)), Some((true, false)), Some((false, true)), Some((false, false))];
     for ((name, steps), crash) in orders.into_iter().flat_map(|order| crashes.map(|crash| (order, crash))) {
-        let mut world = World::on_disk(None);
-        world.admit_and_settle(128);
+        let mut world = World::on_disk(None).with_leased(128);
         world.admit_again(8);
         world.settle();
         let fast = fetch_ahead(&mut world);
@@ -214,8 +210,7 @@ fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
 fn a_url_that_is_found_nearer_while_its_outcome_is_being_applied_keeps_the_time_of_its_row() {
     // The frontier is writing a tombstone, or the record at the lesser depth at which the URL was found before.
     for finds in [1, 2] {
-        let mut world = World::new(None);
-        world.admit_and_settle(64 * finds);
+        let mut world = World::new(None).with_leased(64 * finds);
         if finds == 2 {
             world.admit_again(8);
             world.settle();

@@ -23,8 +23,7 @@ fn assert_asked_at(world: &mut World, depth: u16, what: &str) {
 fn a_lesser_depth_that_a_record_of_a_greater_one_follows_survives_any_number_of_restarts() {
     for trust in [false, true] {
         let what = format!("with its index: {trust}");
-        let mut world = World::on_disk(None);
-        world.admit_and_settle(64);
+        let mut world = World::on_disk(None).with_leased(64);
         lose_all(&mut world);
         // Discovered again, one deeper.
         world.admit_again(16);
@@ -47,8 +46,7 @@ fn a_lesser_depth_that_a_record_of_a_greater_one_follows_survives_any_number_of_
 fn a_url_that_was_found_nearer_before_its_tombstone_survives_a_restart_behind_that_tombstone() {
     for trust in [false, true] {
         let what = format!("with its index: {trust}");
-        let mut world = World::on_disk(None);
-        world.admit_and_settle(128);
+        let mut world = World::on_disk(None).with_leased(128);
         world.answer(OutcomeKind::Fetched, 1);
         let ended = world.decide().unwrap();
         world.admit_again(8);
@@ -67,8 +65,7 @@ fn a_url_that_was_found_nearer_before_its_tombstone_survives_a_restart_behind_th
 
 #[test]
 fn a_record_of_a_greater_depth_does_not_pass_for_the_retry_that_is_being_written() {
-    let mut world = World::on_disk(None);
-    world.admit_and_settle(64);
+    let mut world = World::on_disk(None).with_leased(64);
     world.answer(OutcomeKind::Retry, 1);
     world.lose_decisions();
     // Discovered again, one deeper, before the retry is in the log, which it will never be.

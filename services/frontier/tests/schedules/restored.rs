@@ -54,8 +54,7 @@ fn a_retry_or_a_block_without_a_request_leads_to_the_next_dispatch_at_its_time_a
         .flat_map(|kind| [LEASE_MS / 2, 2 * LEASE_MS].map(|after_ms| (kind, after_ms)));
     for ((kind, after_ms), (name, step, trust)) in cases.flat_map(|case| restarts().map(move |then| (case, then))) {
         let what = format!("{kind:?} for {after_ms} ms, {name}, with its index: {trust}");
-        let mut world = World::on_disk(None);
-        world.admit_and_settle(0);
+        let mut world = World::on_disk(None).with_leased(0);
         let at_ms = world.now + after_ms;
         world.answer(kind, 1);
         let outcome = world.outcomes.last_mut().unwrap();
@@ -79,8 +78,7 @@ fn a_retry_or_a_block_without_a_request_leads_to_the_next_dispatch_at_its_time_a
 fn a_url_that_was_found_nearer_during_its_fetch_is_dispatched_without_delay_after_a_restart() {
     for (name, step, trust) in restarts() {
         let what = format!("{name}, with its index: {trust}");
-        let mut world = World::on_disk(None);
-        world.admit_and_settle(64);
+        let mut world = World::on_disk(None).with_leased(64);
         world.end(OutcomeKind::Retry);
         world.now += 1000;
         world.settle();
@@ -104,8 +102,7 @@ fn a_copy_that_was_admitted_before_the_tombstone_of_its_url_ends_without_another
     // Killed before the copy is read, before the tombstone is read, and before the tombstone of the copy is read.
     for (steps, trust) in (0..3).flat_map(|steps| [false, true].map(|trust| (steps, trust))) {
         let what = format!("{steps} records after the copy, with its index: {trust}");
-        let mut world = World::on_disk(None);
-        world.admit_and_settle(0);
+        let mut world = World::on_disk(None).with_leased(0);
         world.answer(OutcomeKind::Fetched, 1);
         world.cut(0, steps);
         restart(&mut world, trust);

@@ -306,6 +306,12 @@ impl World {
         FrontierUrl::admitted(context, self.now)
     }
 
+    /// Returns this world when a URL has been admitted and dispatched.
+    pub(crate) fn with_leased(mut self, site: u8) -> Self {
+        self.admit_and_settle(site);
+        self
+    }
+
     pub(crate) fn admit_and_settle(&mut self, site: u8) {
         self.admit(site);
         self.settle();
