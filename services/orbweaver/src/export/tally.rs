@@ -61,14 +61,6 @@ impl Tally {
         }
     }
 
-    /// Returns the number of URLs that ended.
-    #[must_use]
-    pub fn urls(&self) -> u64 {
-        let refused: u64 = self.refused.values().sum();
-        let gone: u64 = self.gone.values().sum();
-        self.fetched + self.unchanged + self.redirected + refused + gone
-    }
-
     /// Returns the number of URLs with a successful response: fetched, unchanged, redirected, or refused for their
     /// content type.
     #[must_use]
