@@ -34,6 +34,13 @@ fn read(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> (Sett
     (settings, faults.iter().map(SettingError::to_string).collect())
 }
 
+/// Reads settings that have no fault.
+fn accepted(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Settings {
+    let (settings, faults) = read(file, variables, flags);
+    assert_eq!(faults, Vec::<String>::new());
+    settings
+}
+
 /// Returns the lines of the effective configuration for these keys.
 fn shown(settings: &Settings, names: &[&str]) -> Vec<String> {
     let text = effective(settings);
@@ -52,8 +59,7 @@ const NEEDED: &str = "[kafka]\nbrokers = 'a:1'\n[cql]\nnodes = ['c:1', 'd:2']\n"
 fn flags_win_over_the_environment_and_that_over_the_file_and_that_over_defaults() {
     let file = format!("{NEEDED}[fetcher]\nconcurrency = 10\nmax_headers = 11\nconnect_timeout = '1s'\n");
     let variables = [("ORBWEAVER_FETCHER__CONCURRENCY", "20"), ("ORBWEAVER_FETCHER__MAX_HEADERS", "21")];
-    let (settings, faults) = read(&file, &variables, &[("fetcher.concurrency", "30")]);
-    assert_eq!(faults, Vec::<String>::new());
+    let settings = accepted(&file, &variables, &[("fetcher.concurrency", "30")]);
     assert_eq!(
         shown(&settings, &["concurrency", "connect_timeout", "max_header_bytes", "max_headers"]),
         [
@@ -103,8 +109,7 @@ fn a_secret_is_never_shown_whether_it_is_right_or_wrong() {
         "{NEEDED}username = 'u'\npassword = 'hunter2'\n[kafka.properties]\n'sasl.password' = 'hunter2'\nsasl.mechanism = 'PLAIN'\n\
          [fetcher.headers]\nauthorization = 'hunter2'\n"
     );
-    let (settings, faults) = read(&file, &[], &[]);
-    assert_eq!(faults, Vec::<String>::new());
+    let settings = accepted(&file, &[], &[]);
     let shown = effective(&settings);
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(
@@ -135,12 +140,9 @@ fn a_secret_in_a_flag_is_refused_with_its_key_and_not_repeated() {
         assert_eq!(settings.origin(key), None, "{key}");
         let login = key.starts_with("cql.").then_some(("ORBWEAVER_CQL__USERNAME", "u"));
         let variables: Vec<_> = login.into_iter().chain([(variable, "hunter2")]).collect();
-        let (_, faults) = read(NEEDED, &variables, &[]);
-        assert_eq!(faults, Vec::<String>::new());
+        accepted(NEEDED, &variables, &[]);
     }
-    let (_, faults) =
-        read(NEEDED, &[], &[("kafka.properties.sasl.mechanism", "PLAIN"), ("fetcher.headers.accept-language", "de")]);
-    assert_eq!(faults, Vec::<String>::new());
+    accepted(NEEDED, &[], &[("kafka.properties.sasl.mechanism", "PLAIN"), ("fetcher.headers.accept-language", "de")]);
 }
 
 #[test]
@@ -148,10 +150,8 @@ fn the_effective_configuration_is_a_file_that_gives_the_same() {
     let file = format!(
         "{NEEDED}[fetcher]\nheaders.x-a = 'no \"secret\"'\nrobots_lifetime = '1h 1m'\n[rate_limiter]\nrate = 0.3\n"
     );
-    let (settings, faults) = read(&file, &[], &[]);
-    assert_eq!(faults, Vec::<String>::new());
-    let (again, faults) = read(&effective(&settings), &[], &[]);
-    assert_eq!(faults, Vec::<String>::new());
+    let settings = accepted(&file, &[], &[]);
+    let again = accepted(&effective(&settings), &[], &[]);
     let values = |settings: &Settings| -> Vec<String> {
         effective(settings).lines().map(|line| line.split("  # ").next().unwrap().to_owned()).collect()
     };
@@ -161,8 +161,7 @@ fn the_effective_configuration_is_a_file_that_gives_the_same() {
 #[test]
 fn a_file_may_serve_all_services_and_an_empty_variable_is_not_set() {
     let file = format!("{NEEDED}[extractor]\nhtml = true\n[frontier]\nmax_attempts = 5\n[state]\ndir = '/var/lib/x'\n");
-    let (settings, faults) = read(&file, &[("ORBWEAVER_LOG__LEVEL", "")], &[]);
-    assert_eq!(faults, Vec::<String>::new());
+    let settings = accepted(&file, &[("ORBWEAVER_LOG__LEVEL", "")], &[]);
     assert_eq!(shown(&settings, &["level"]), ["level = \"info\"  # default"]);
     assert!(!effective(&settings).contains("max_attempts"), "what the fetcher does not read is not shown");
     let (_, _, faults) = configure::<ExtractorService>(&inputs("[extractor]\nhtml = 'maybe'\n", &[], &[]));
