@@ -30,4 +30,4 @@ pub use counted::page_count;
 pub use index::{FrontierIndex, IndexError};
 pub use scope::CrawlScopes;
 pub use stage::FrontierStage;
-pub use view::{FrontierView, SiteLoad};
+pub use view::{Figures, FrontierView, SiteLoad};

@@ -230,7 +230,10 @@ impl FrontierStage {
             loads.fold((0, 0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1, sum.2 + load.2));
         let similar = self.open.values_mut().map(PartitionFrontier::similar);
         let similar = similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        self.view.set([waiting, sites, similar.0, self.open.len()], self.pages.all());
+        let mut figures = self.view.lock();
+        (figures.waiting, figures.sites, figures.over_budget) = (waiting as u64, sites as u64, similar.0 as u64);
+        (figures.pages, figures.partitions) = (self.pages.all(), self.open.len() as u64);
+        drop(figures);
         self.metrics.demote.inc_by(similar.1);
         self.metrics.expired.inc_by(self.open.values_mut().map(PartitionFrontier::take_expired).sum());
         for (gauge, value) in [
@@ -252,7 +255,7 @@ impl FrontierStage {
             }
             busiest.sort_by_key(|load| std::cmp::Reverse(load.waiting));
             busiest.truncate(5);
-            self.view.set_busiest(busiest);
+            self.view.lock().busiest = busiest;
         }
         Ok(())
     }

@@ -1,10 +1,7 @@
 //! Figures for a progress display.
 
 use orbweaver_url::SiteName;
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A site and the number of its queued URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,63 +11,35 @@ pub struct SiteLoad {
     pub waiting: u64,
 }
 
-/// Figures of the frontier, updated after every batch and tick. Reading them costs the frontier nothing.
-#[derive(Debug, Default)]
-pub struct FrontierView {
-    waiting: AtomicU64,
-    sites: AtomicU64,
-    over_budget: AtomicU64,
-    pages: AtomicU64,
-    partitions: AtomicU64,
-    busiest: Mutex<Vec<SiteLoad>>,
+/// Figures of the frontier at one time.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// Number of queued URLs, including leased ones.
+    pub waiting: u64,
+    /// Number of sites with queued URLs.
+    pub sites: u64,
+    /// Number of patterns of similar URLs that are over their budget.
+    pub over_budget: u64,
+    /// Number of fetched pages of all crawls, as counted for page caps.
+    pub pages: u64,
+    /// Number of open partitions.
+    pub partitions: u64,
+    /// Sites with the most queued URLs, in descending order.
+    pub busiest: Vec<SiteLoad>,
 }
 
+/// Figures of the frontier, updated after every batch and tick. Reading them costs the frontier next to nothing.
+#[derive(Debug, Default)]
+pub struct FrontierView(Mutex<Figures>);
+
 impl FrontierView {
-    pub(crate) fn set(&self, [waiting, sites, over_budget, partitions]: [usize; 4], pages: u64) {
-        self.waiting.store(waiting as u64, Ordering::Relaxed);
-        self.sites.store(sites as u64, Ordering::Relaxed);
-        self.over_budget.store(over_budget as u64, Ordering::Relaxed);
-        self.partitions.store(partitions as u64, Ordering::Relaxed);
-        self.pages.store(pages, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_busiest(&self, busiest: Vec<SiteLoad>) {
-        *self.busiest.lock().unwrap_or_else(PoisonError::into_inner) = busiest;
-    }
-
-    /// Returns the number of queued URLs, including leased ones.
+    /// Returns the current figures.
     #[must_use]
-    pub fn waiting(&self) -> u64 {
-        self.waiting.load(Ordering::Relaxed)
+    pub fn figures(&self) -> Figures {
+        self.lock().clone()
     }
 
-    /// Returns the number of sites with queued URLs.
-    #[must_use]
-    pub fn sites(&self) -> u64 {
-        self.sites.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of fetched pages of all crawls, as counted for page caps.
-    #[must_use]
-    pub fn pages(&self) -> u64 {
-        self.pages.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of open partitions.
-    #[must_use]
-    pub fn partitions(&self) -> u64 {
-        self.partitions.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of patterns of similar URLs that are over their budget.
-    #[must_use]
-    pub fn over_budget(&self) -> u64 {
-        self.over_budget.load(Ordering::Relaxed)
-    }
-
-    /// Returns the sites with the most queued URLs, in descending order.
-    #[must_use]
-    pub fn busiest(&self) -> Vec<SiteLoad> {
-        self.busiest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Figures> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -46,7 +46,8 @@ struct Running {
     registry: Registry,
 }
 
-fn start(log: &MemoryLog, index: &Path) -> Running {
+/// Starts a frontier, and waits until this number of URLs is queued.
+async fn start(log: &MemoryLog, index: &Path, waiting: u32) -> Running {
     let registry = Registry::new();
     let view = Arc::<FrontierView>::default();
     let stage =
@@ -57,14 +58,16 @@ fn start(log: &MemoryLog, index: &Path) -> Running {
         Runner::new(stage, Arc::new(log.clone()), NoJobs, NoEffects, RunnerConfig::default()).with_metrics(&metrics);
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(runner.run(shutdown.clone()));
-    Running { shutdown, task, view, registry }
+    let running = Running { shutdown, task, view, registry };
+    running.until_waiting(waiting).await;
+    running
 }
 
 impl Running {
     async fn until_waiting(&self, expected: u32) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while self.view.waiting() != u64::from(expected) {
-            assert!(Instant::now() < deadline, "{} wait, not {expected}", self.view.waiting());
+        while self.view.figures().waiting != u64::from(expected) {
+            assert!(Instant::now() < deadline, "{} wait, not {expected}", self.view.figures().waiting);
             assert!(!self.task.is_finished(), "the stage has ended");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -94,20 +97,17 @@ async fn with_its_index_at_hand_a_frontier_replays_only_what_came_since() {
     let (log, dir) = (log(), tempfile::tempdir().unwrap());
     let index = dir.path().join("frontier");
     admit(&log, "a", 0..WAITING).await;
-    let running = start(&log, &index);
-    running.until_waiting(WAITING).await;
+    let running = start(&log, &index, WAITING).await;
     assert!(running.restored() >= u64::from(WAITING));
     running.end().await;
 
     admit(&log, "a", WAITING..WAITING + 20).await;
-    let running = start(&log, &index);
-    running.until_waiting(WAITING + 20).await;
+    let running = start(&log, &index, WAITING + 20).await;
     let dispatches = 2 * 7 * 2;
     assert!(running.restored() <= 20 + dispatches, "{} records were replayed", running.restored());
     // After an abort, the index may lack the last records; nothing else is missing.
     running.kill().await;
-    let running = start(&log, &index);
-    running.until_waiting(WAITING + 20).await;
+    let running = start(&log, &index, WAITING + 20).await;
     running.end().await;
 }
 
@@ -126,8 +126,7 @@ async fn an_index_that_is_gone_damaged_or_of_another_log_costs_a_replay_and_noth
     ];
     for (what, break_it) in breaks {
         break_it(&index);
-        let running = start(&log, &index);
-        running.until_waiting(WAITING).await;
+        let running = start(&log, &index, WAITING).await;
         assert!(running.restored() >= u64::from(WAITING), "{what}: {} records were replayed", running.restored());
         running.end().await;
     }
@@ -136,8 +135,7 @@ async fn an_index_that_is_gone_damaged_or_of_another_log_costs_a_replay_and_noth
     for waiting in [WAITING / 2, WAITING * 2] {
         let other = self::log();
         admit(&other, "b", 0..waiting).await;
-        let running = start(&other, &index);
-        running.until_waiting(waiting).await;
+        let running = start(&other, &index, waiting).await;
         assert!(running.restored() >= u64::from(waiting));
         running.end().await;
     }
@@ -148,13 +146,11 @@ async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
     let (log, dir) = (log(), tempfile::tempdir().unwrap());
     let (outdated, other) = (dir.path().join("outdated"), dir.path().join("other"));
     admit(&log, "a", 0..WAITING).await;
-    let running = start(&log, &outdated);
-    running.until_waiting(WAITING).await;
+    let running = start(&log, &outdated, WAITING).await;
     running.end().await;
 
     // On another machine URLs end, the first one of the log among them, and their tombstones are compacted away.
-    let running = start(&log, &other);
-    running.until_waiting(WAITING).await;
+    let running = start(&log, &other, WAITING).await;
     let dispatched = log.records(TopicPartition::new(topic::SCHEDULED, 0));
     let mut ended = BTreeSet::new();
     for record in dispatched {
@@ -176,8 +172,7 @@ async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
     log.compact(tp).unwrap();
 
     for _ in 0..2 {
-        let running = start(&log, &outdated);
-        running.until_waiting(left).await;
+        let running = start(&log, &outdated, left).await;
         running.end().await;
     }
 }

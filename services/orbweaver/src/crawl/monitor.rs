@@ -60,7 +60,7 @@ pub async fn watch(
         if whole.is_proven(&*log).await? {
             return Ok(Ok(EndedBy::Complete));
         }
-        let capped = settings.max_pages.is_some_and(|max| pipeline.frontier.pages() >= max);
+        let capped = settings.max_pages.is_some_and(|max| pipeline.frontier.figures().pages >= max);
         if capped && rest.is_proven(&*log).await? {
             return Ok(Ok(EndedBy::MaxPages));
         }
@@ -103,15 +103,15 @@ impl Completion {
 }
 
 fn snapshot(pipeline: &Pipeline, settings: &Settings, elapsed: Duration) -> Snapshot {
-    let busiest = pipeline.frontier.busiest();
+    let frontier = pipeline.frontier.figures();
     Snapshot {
         elapsed,
         tally: pipeline.exported.tally(),
-        waiting: pipeline.frontier.waiting(),
+        waiting: frontier.waiting,
         in_flight: pipeline.fetcher.in_flight(),
-        sites: pipeline.frontier.sites(),
+        sites: frontier.sites,
         why: why(pipeline, settings),
-        busiest: busiest.into_iter().map(|load| (load.site.to_string(), load.waiting)).collect(),
+        busiest: frontier.busiest.into_iter().map(|load| (load.site.to_string(), load.waiting)).collect(),
     }
 }
 
@@ -123,7 +123,7 @@ fn why(pipeline: &Pipeline, settings: &Settings) -> Option<String> {
         let name = blocked.names.first().map(String::as_str).unwrap_or_default();
         return Some(format!("paused after 429 or 503: {name}{sites}; next request at {}", rfc3339(until)));
     }
-    let waiting = pipeline.frontier.waiting();
+    let waiting = pipeline.frontier.figures().waiting;
     let in_flight = pipeline.fetcher.in_flight();
     match settings.rate {
         Rate::PerSecond(rate) if waiting > in_flight => {

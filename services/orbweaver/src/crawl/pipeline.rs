@@ -281,7 +281,7 @@ impl Pipeline {
                 }
                 // While it starts, the frontier resumes its page counts from outcomes that others have already
                 // consumed.
-                if frontier.partitions() < u64::from(PARTITIONS) {
+                if frontier.figures().partitions < u64::from(PARTITIONS) {
                     continue;
                 }
                 retention.sweep(SystemClock.now()).await.map_err(|error| error.to_string())?;

@@ -86,12 +86,13 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
 
 /// Returns the results of a crawl that was stopped, without the times of this run.
 async fn summary(pipeline: &Pipeline, by: EndedBy) -> Result<Summary, Failure> {
+    let frontier = pipeline.frontier.figures();
     Ok(Summary {
         ended_by: by,
         pages: pipeline.exported.tally().fetched,
         urls: pipeline.exported.tally(),
-        waiting: if by == EndedBy::Complete { 0 } else { pipeline.frontier.waiting() },
-        patterns_over_budget: pipeline.frontier.over_budget(),
+        waiting: if by == EndedBy::Complete { 0 } else { frontier.waiting },
+        patterns_over_budget: frontier.over_budget,
         links: pipeline.links(),
         dead_letters: dead_letters(&*pipeline.log).await?,
         seconds: 0.0,
