@@ -29,32 +29,9 @@ pub struct Cli {
 pub enum Command {
     /// Crawl from the given URLs, or resume a crawl that was stopped.
     Crawl(Box<CrawlArgs>),
-    /// Add seed URLs to a crawl of a cluster.
     #[cfg(feature = "cluster")]
-    Seed(crate::cluster::args::SeedArgs),
-    /// Show the progress of every stage of a cluster, or wait for completion.
-    #[cfg(feature = "cluster")]
-    Status(crate::cluster::args::StatusArgs),
-    /// Show the scope and limits of a crawl of a cluster, or change them while it runs.
-    #[cfg(feature = "cluster")]
-    #[command(subcommand)]
-    Scope(crate::cluster::args::ScopeVerb),
-    /// Show the settings of a site, change its rate, freeze or thaw it, on a cluster while crawls run.
-    #[cfg(feature = "cluster")]
-    #[command(subcommand)]
-    Site(crate::cluster::args::SiteVerb),
-    /// Create, check and list the topics of a cluster.
-    #[cfg(feature = "cluster")]
-    #[command(subcommand)]
-    Topics(crate::cluster::args::TopicsVerb),
-    /// List, declare and remove the consumer groups for which documents are retained.
-    #[cfg(feature = "cluster")]
-    #[command(subcommand)]
-    Consumers(crate::cluster::args::ConsumersVerb),
-    /// Show records that could not be processed, and replay them.
-    #[cfg(feature = "cluster")]
-    #[command(subcommand)]
-    DeadLetters(crate::cluster::args::DeadLettersVerb),
+    #[command(flatten)]
+    Cluster(crate::cluster::args::ClusterCommand),
     /// Show the canonical form, site, slot and fingerprint of URLs, one JSON line per URL.
     Url(UrlArgs),
     /// Show the document that a crawl would extract from an HTML file, as one JSON line.
@@ -136,47 +113,9 @@ pub struct CrawlArgs {
     /// Add the decoded body to each document.
     #[arg(long)]
     pub html: bool,
-    /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Request settings are then
-    /// those of the services, and results are written only with --out.
-    #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "BROKERS", help_heading = CLUSTER_HEADING)]
-    pub brokers: Option<String>,
-    /// Also connect to the cluster's CQL servers, and create the tables if they are missing: HOST:PORT[,HOST:PORT…].
-    #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "NODES", requires = "brokers", help_heading = CLUSTER_HEADING)]
-    pub cql: Option<String>,
-    /// Keyspace of the tables.
-    #[cfg(feature = "cluster")]
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "ORBWEAVER_CQL__KEYSPACE",
-        default_value = "orbweaver",
-        help_heading = CLUSTER_HEADING
-    )]
-    pub keyspace: String,
-    /// Replicas of each row, if the keyspace has to be created.
-    #[cfg(feature = "cluster")]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "ORBWEAVER_CQL__REPLICATION_FACTOR",
-        default_value_t = 3,
-        help_heading = CLUSTER_HEADING
-    )]
-    pub cql_replication: u8,
-    /// Name of the crawl [default: default].
-    #[cfg(feature = "cluster")]
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "brokers",
-        help_heading = CLUSTER_HEADING
-    )]
-    pub crawl: Option<CrawlName>,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
-    pub kafka: crate::cluster::args::Kafka,
+    pub cluster: crate::cluster::args::CrawlOptions,
 }
 
 /// Scope and limits of a crawl, which may change while it runs.

@@ -47,19 +47,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match &cli.command {
         cli::Command::Crawl(args) => run_crawl(args, &matches),
         #[cfg(feature = "cluster")]
-        cli::Command::Seed(args) => cluster::seed::run(args),
-        #[cfg(feature = "cluster")]
-        cli::Command::Status(args) => cluster::status::run(args),
-        #[cfg(feature = "cluster")]
-        cli::Command::Scope(args) => cluster::scope::run(args),
-        #[cfg(feature = "cluster")]
-        cli::Command::Site(args) => cluster::site::run(args),
-        #[cfg(feature = "cluster")]
-        cli::Command::Topics(args) => cluster::topics::run(args),
-        #[cfg(feature = "cluster")]
-        cli::Command::Consumers(args) => cluster::consumers::run(args),
-        #[cfg(feature = "cluster")]
-        cli::Command::DeadLetters(args) => cluster::dead_letters::run(args),
+        cli::Command::Cluster(command) => cluster::run(command),
         cli::Command::Url(args) => tools::url::run(args),
         cli::Command::Extract(args) => tools::extract::run(args),
         cli::Command::Robots(args) => tools::robots::run(args),
@@ -72,7 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Crawls in this process, or on a cluster.
 fn run_crawl(args: &cli::CrawlArgs, matches: &ArgMatches) -> Result<(), exit::Failure> {
     #[cfg(feature = "cluster")]
-    if let Some(brokers) = &args.brokers {
+    if let Some(brokers) = &args.cluster.brokers {
         return cluster::crawl::run(args, brokers);
     }
     if let Some(option) = cluster_option(matches) {

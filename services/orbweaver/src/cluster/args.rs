@@ -43,6 +43,53 @@ fn record_limit(text: &str) -> Result<usize, String> {
     bytes.filter(|bytes| RECORD_LIMITS.contains(bytes)).ok_or_else(|| "expected a size from 512KiB to 64MiB".to_owned())
 }
 
+/// Options of `orbweaver crawl` that apply to a cluster only.
+#[derive(Debug, Args)]
+pub struct CrawlOptions {
+    /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Request settings are then
+    /// those of the services, and results are written only with --out.
+    #[arg(long, value_name = "BROKERS")]
+    pub brokers: Option<String>,
+    /// Also connect to the cluster's CQL servers, and create the tables if they are missing: HOST:PORT[,HOST:PORT…].
+    #[arg(long, value_name = "NODES", requires = "brokers")]
+    pub cql: Option<String>,
+    /// Keyspace of the tables.
+    #[arg(long, value_name = "NAME", env = "ORBWEAVER_CQL__KEYSPACE", default_value = "orbweaver")]
+    pub keyspace: String,
+    /// Replicas of each row, if the keyspace has to be created.
+    #[arg(long, value_name = "N", env = "ORBWEAVER_CQL__REPLICATION_FACTOR", default_value_t = 3)]
+    pub cql_replication: u8,
+    /// Name of the crawl [default: default].
+    #[arg(long, value_name = "NAME", requires = "brokers")]
+    pub crawl: Option<CrawlName>,
+    #[command(flatten)]
+    pub kafka: Kafka,
+}
+
+/// Subcommands that apply to a cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Add seed URLs to a crawl of a cluster.
+    Seed(SeedArgs),
+    /// Show the progress of every stage of a cluster, or wait for completion.
+    Status(StatusArgs),
+    /// Show the scope and limits of a crawl of a cluster, or change them while it runs.
+    #[command(subcommand)]
+    Scope(ScopeVerb),
+    /// Show the settings of a site, change its rate, freeze or thaw it, on a cluster while crawls run.
+    #[command(subcommand)]
+    Site(SiteVerb),
+    /// Create, check and list the topics of a cluster.
+    #[command(subcommand)]
+    Topics(TopicsVerb),
+    /// List, declare and remove the consumer groups for which documents are retained.
+    #[command(subcommand)]
+    Consumers(ConsumersVerb),
+    /// Show records that could not be processed, and replay them.
+    #[command(subcommand)]
+    DeadLetters(DeadLettersVerb),
+}
+
 /// Arguments of `orbweaver seed`.
 #[derive(Debug, Args)]
 pub struct SeedArgs {

@@ -44,13 +44,13 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     if let Some(seeds) = &args.seeds {
         check_readable(seeds)?;
     }
-    let name = &args.crawl.clone().unwrap_or_default();
+    let name = &args.cluster.crawl.clone().unwrap_or_default();
     // Only validates the arguments.
     Settings::new(args, vec![])?;
     block_on(async {
-        let log: Arc<dyn Log> = Arc::new(connect(brokers, &args.kafka).await?);
-        if let Some(cql) = &args.cql {
-            let config = cql_config(cql, &args.keyspace, args.cql_replication)?;
+        let log: Arc<dyn Log> = Arc::new(connect(brokers, &args.cluster.kafka).await?);
+        if let Some(cql) = &args.cluster.cql {
+            let config = cql_config(cql, &args.cluster.keyspace, args.cluster.cql_replication)?;
             let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }

@@ -27,3 +27,18 @@ pub mod site;
 pub mod stage_status;
 pub mod status;
 pub mod topics;
+
+use args::ClusterCommand;
+
+/// Runs a cluster command.
+pub(crate) fn run(command: &ClusterCommand) -> Result<(), crate::exit::Failure> {
+    match command {
+        ClusterCommand::Seed(args) => seed::run(args),
+        ClusterCommand::Status(args) => status::run(args),
+        ClusterCommand::Scope(args) => scope::run(args),
+        ClusterCommand::Site(args) => site::run(args),
+        ClusterCommand::Topics(args) => topics::run(args),
+        ClusterCommand::Consumers(args) => consumers::run(args),
+        ClusterCommand::DeadLetters(args) => dead_letters::run(args),
+    }
+}

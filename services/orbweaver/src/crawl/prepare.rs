@@ -49,7 +49,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     create_dir(&state)?;
     let lock = lock(&state)?;
     #[cfg(feature = "cluster")]
-    let record_limit = args.kafka.record_limit;
+    let record_limit = args.cluster.kafka.record_limit;
     #[cfg(not(feature = "cluster"))]
     let record_limit = orbweaver_log::RECORD_LIMIT;
     // Read again under the lock, since another process may have created the crawl in between.

@@ -22,7 +22,7 @@ fn log() -> MemoryLog {
 /// Begins a crawl whose results are collected, with further options.
 async fn crawl(log: &MemoryLog, out: &Path, options: &[&str]) -> Result<Collecting, Failure> {
     let args = crawl_args(&[&["--brokers", "localhost:9092", "--out", out.to_str().unwrap()], options].concat());
-    let name = args.crawl.as_deref().unwrap_or("default");
+    let name = args.cluster.crawl.as_deref().unwrap_or("default");
     let log: Arc<dyn Log> = Arc::new(log.clone());
     begin(&log, &args, &name.parse().unwrap()).await.map(|collecting| collecting.expect("--out is given"))
 }
