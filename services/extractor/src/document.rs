@@ -167,7 +167,8 @@ fn without_fragment(url: &Url) -> String {
 
 /// Formats a time as RFC 3339 in UTC with milliseconds. A time before 1970 or after 9999 becomes the nearest one
 /// within.
-fn rfc3339(at_ms: Millis) -> String {
+#[must_use]
+pub fn rfc3339(at_ms: Millis) -> String {
     let since = Duration::from_millis(u64::try_from(at_ms.min(LAST_MS)).unwrap_or(0));
     humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
 }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::exit::Failure;
 
@@ -25,6 +25,16 @@ pub fn create_dir(path: &Path) -> Result<(), Failure> {
 /// Makes the names in a directory durable.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// Reads a JSON file; returns `None` if there is none.
+pub fn read_whole<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
+    let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
+    match fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| failed(error.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Writes a JSON file atomically and durably: a crash leaves the old or the new content, and after this returns, the

@@ -26,7 +26,7 @@ pub mod logging;
 pub mod replay;
 pub mod tools;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
@@ -55,6 +55,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         cli::Command::Bench(args) => bench::run(args),
     };
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
+}
+
+/// Runs a command on a runtime of its own with this number of threads. Work that still blocks them at its end is
+/// abandoned after `patience`.
+fn block_on<T>(
+    threads: usize,
+    patience: Duration,
+    command: impl Future<Output = Result<T, exit::Failure>>,
+) -> Result<T, exit::Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let runtime = runtime.map_err(|error| exit::failed(format!("the runtime cannot be started: {error}")))?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_timeout(patience);
+    result
 }
 
 /// Crawls in this process, or on a cluster.

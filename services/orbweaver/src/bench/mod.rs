@@ -12,6 +12,7 @@ use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 use crate::{
     cli::{BenchCommand, BenchCrawlArgs},
     crawl::summary::Summary,
+    durable::read_whole,
     exit::{Failure, failed},
 };
 use child::{Used, run_measured};
@@ -85,8 +86,7 @@ fn run_orbweaver(args: &BenchCrawlArgs, traps: &str, web: &ToyWeb, dir: &Path) -
     command.args(["crawl", web.start_url(), "--allow-private", "--rate", "unlimited", "--traps", traps]);
     let (used, status) =
         run_measured(command.args(["--concurrency", CONCURRENCY, "--out"]).arg(dir)).map_err(failed)?;
-    let summary =
-        std::fs::read(dir.join("summary.json")).ok().and_then(|text| serde_json::from_slice::<Summary>(&text).ok());
+    let summary: Option<Summary> = read_whole(&dir.join("summary.json")).unwrap_or_default();
     let pages = summary.as_ref().map(|summary| summary.pages).unwrap_or_default();
     if pages != args.pages {
         return Err(Failure::Failed(format!(

@@ -1,7 +1,7 @@
 //! Page caps of crawls and their page counts, read from `crawl.control` with the frontier's code.
 
 use orbweaver_frontier::{CrawlScopes, page_count, pages::PageCaps, scope::ControlChange};
-use orbweaver_log::{Log, Offset, TopicPartition};
+use orbweaver_log::{Log, Offset, topic_partitions};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
 use orbweaver_stage::completion::{OffsetSnapshot, PartitionOffsets};
 use orbweaver_url::CrawlName;
@@ -55,8 +55,7 @@ pub struct Caps {
 impl Caps {
     /// Reads up to the log end.
     pub async fn update(&mut self, log: &dyn Log) -> Result<(), Failure> {
-        let partitions = log.partitions(CONTROL).map_err(failed)?;
-        let tps: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(CONTROL, partition)).collect();
+        let tps = topic_partitions(log, &[CONTROL]).map_err(failed)?;
         let bounds = log.all_bounds(&tps).await.map_err(failed)?;
         self.read.resize(tps.len(), 0);
         for ((tp, bounds), read) in tps.into_iter().zip(bounds).zip(&mut self.read) {

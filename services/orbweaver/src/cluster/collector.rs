@@ -24,7 +24,7 @@ use crate::{
         definition,
         prepare::{check_unused, lock},
     },
-    durable::{create_dir, write_whole},
+    durable::{create_dir, read_whole, write_whole},
     exit::{Failure, failed},
     export::{self, CheckpointWorker, ExportStage, ExportView, Source},
 };
@@ -90,16 +90,6 @@ fn identity(stored: Option<Identity>, home: Home, crawl: &CrawlName, id: u64) ->
     }
 }
 
-fn read(state: &Path) -> Result<Option<Identity>, Failure> {
-    let path = state.join(FILE);
-    let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
-    match std::fs::read(&path) {
-        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| failed(&error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(&error)),
-    }
-}
-
 /// Checks that the directory is unused, or holds the results of a collector.
 fn check(out: &Path, state: &Path) -> Result<(), Failure> {
     if state.join("crawl.json").exists() {
@@ -131,7 +121,7 @@ impl Collecting {
         create_dir(&state)?;
         let lock = lock(&state)?;
         let home = Home::of(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
-        let stored = read(&state)?;
+        let stored: Option<Identity> = read_whole(&state.join(FILE))?;
         let earlier = match &stored {
             Some(stored) => Some(stored.group.clone()),
             // Earlier versions had one group for all directories.

@@ -79,13 +79,6 @@ impl Cluster {
 
 /// Runs a command on a small runtime of its own.
 pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| failed(format!("the runtime cannot be started: {error}")))?;
-    let result = runtime.block_on(command);
     // Clients of unavailable brokers take long to close; do not wait for them.
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    result
+    crate::block_on(2, Duration::from_secs(1), command)
 }

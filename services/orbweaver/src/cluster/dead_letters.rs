@@ -6,7 +6,7 @@ mod replayed;
 use std::time::Duration;
 
 use base64::Engine as _;
-use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, Offset, TopicPartition};
+use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, Offset, TopicPartition, topic_partitions};
 use orbweaver_messages::{DeadLetter, topic::DEAD_LETTERS};
 use orbweaver_stage::DEAD_LETTER_HEADER;
 use serde::Serialize;
@@ -75,8 +75,7 @@ pub fn run(verb: &DeadLettersVerb) -> Result<(), Failure> {
 /// Returns the oldest dead letters; with `stuck`, only URLs that ended as stuck.
 async fn list(log: &dyn Log, limit: usize, stuck: bool) -> Result<Vec<Shown>, LogError> {
     let mut letters = vec![];
-    for partition in 0..log.partitions(DEAD_LETTERS)? {
-        let tp = TopicPartition::new(DEAD_LETTERS, partition);
+    for tp in topic_partitions(log, &[DEAD_LETTERS])? {
         let Bounds { start, end } = log.bounds(tp).await?;
         let most = letters.len() + limit;
         let take = |record: &ConsumerRecord| {
@@ -113,9 +112,7 @@ async fn read(
 
 /// Returns the dead letters that were not replayed, in ascending order; no span is empty.
 pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
-    let tps = (0..log.partitions(DEAD_LETTERS)?).map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
-    let tps: Vec<_> = tps.collect();
-    let replayed = replayed(log, &tps).await?;
+    let replayed = replayed(log, &topic_partitions(log, &[DEAD_LETTERS])?).await?;
     Ok(replayed.iter().flat_map(|(replayed, end)| replayed.left(*end)).collect())
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use orbweaver_log::{EmbeddedLog, Log, TopicPartition};
+use orbweaver_log::{EmbeddedLog, Log, topic_partitions};
 use orbweaver_messages::topic::DEAD_LETTERS;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_toyweb::{Logging, Serving, ToyWeb};
@@ -20,7 +20,9 @@ use super::{
     trim, usage,
 };
 use crate::{
+    block_on,
     cli::CrawlArgs,
+    durable::read_whole,
     exit::{Failure, failed},
     logging,
 };
@@ -38,15 +40,8 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     let _web = demo(&mut prepared)?;
     warn_without_contact(args, &prepared.settings);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
-        .enable_all()
-        .build()
-        .map_err(|error| failed(format!("the runtime cannot be started: {error}")))?;
-    let result = runtime.block_on(crawl(args, prepared));
     // A DNS lookup may block its thread for long; do not wait for it.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    result
+    block_on(threads, Duration::from_millis(100), crawl(args, prepared))
 }
 
 async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> {
@@ -173,16 +168,14 @@ fn seeds(settings: &Settings) -> String {
 
 fn already_complete(prepared: &Prepared) -> Result<(), Failure> {
     trim::trim(&prepared.state)?;
-    let path = prepared.out.join("summary.json");
-    let summary = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Summary>(&text).ok());
+    let summary: Option<Summary> = read_whole(&prepared.out.join("summary.json")).unwrap_or_default();
     let pages = summary.map(|summary| format!(": {} pages", summary.pages)).unwrap_or_default();
     eprintln!("{}: the crawl is complete{pages}; there is nothing left to do", prepared.out.display());
     Ok(())
 }
 
 async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
-    let partitions = 0..log.partitions(DEAD_LETTERS).map_err(failed)?;
-    let tps: Vec<_> = partitions.map(|partition| TopicPartition::new(DEAD_LETTERS, partition)).collect();
+    let tps = topic_partitions(log, &[DEAD_LETTERS]).map_err(failed)?;
     let bounds = log.all_bounds(&tps).await.map_err(failed)?;
     Ok(bounds.iter().map(|bounds| bounds.end - bounds.start).sum())
 }

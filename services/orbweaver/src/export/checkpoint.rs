@@ -1,12 +1,11 @@
 //! Checkpoint of the result files.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use orbweaver_log::{Offset, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::Tally;
-use crate::exit::Failure;
 
 /// Log positions and lengths of the result files at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,16 +24,6 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads the last checkpoint; returns an empty one if there is none.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
-        match std::fs::read(path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| failed(&error)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(failed(&error)),
-        }
-    }
-
     /// Starts a run: lines that the previous run wrote after this checkpoint are cut. Must be written before anything
     /// else.
     pub fn begin_run(&mut self) {

@@ -5,11 +5,10 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition, topic_partitions};
-use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, decode, topic::DOCUMENTS};
+use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Outcome, OutcomeKind, decode, topic::DOCUMENTS};
 use orbweaver_url::{CrawlName, Fingerprint};
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +16,9 @@ use super::{
     Checkpoint, ExportError, ExportView, Source, TOPICS,
     index::{DocumentPosition, Index, Kind},
     lines::Lines,
+    rfc3339,
 };
-use crate::durable::{sync_dir, write_whole};
+use crate::durable::{read_whole, sync_dir, write_whole};
 
 /// A line of `urls.jsonl`.
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ impl ResultFiles {
     ) -> Result<(Self, BTreeSet<TopicPartition>), ExportError> {
         let state = out.join("state");
         let checkpoint_path = state.join("export.json");
-        let mut checkpoint = Checkpoint::read(&checkpoint_path)?;
+        let mut checkpoint: Checkpoint = read_whole(&checkpoint_path)?.unwrap_or_default();
         checkpoint.begin_run();
         let Positions { positions, unread } = within_the_log(&checkpoint, log, source.at_rest).await?;
         checkpoint.set_positions(&positions);
@@ -263,10 +263,4 @@ fn url_line(outcome: &Outcome) -> UrlLine<'_> {
         fetched_url: outcome.context.key.is_some().then_some(&*outcome.context.url),
         location: outcome.location.as_deref(),
     }
-}
-
-/// Formats a time as RFC 3339 in UTC, with milliseconds.
-pub fn rfc3339(at: Millis) -> String {
-    let since = Duration::from_millis(u64::try_from(at).unwrap_or_default());
-    humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since).to_string()
 }

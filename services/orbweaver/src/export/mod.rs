@@ -23,7 +23,7 @@ use orbweaver_url::CrawlName;
 pub use caught_up::caught_up;
 pub use checkpoint::Checkpoint;
 pub use error::ExportError;
-pub use files::rfc3339;
+pub use orbweaver_extractor::document::rfc3339;
 pub use stage::{CheckpointWorker, ExportStage};
 pub use tally::{ExportView, Tally};
 

@@ -40,14 +40,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
                 .to_owned(),
         ));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(instances.max(2) as usize)
-        .enable_all()
-        .build()
-        .map_err(|error| failed(format!("the runtime cannot be started: {error}")))?;
-    let result = runtime.block_on(replay(args));
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    result
+    crate::block_on(instances.max(2) as usize, Duration::from_secs(1), replay(args))
 }
 
 async fn replay(args: &ReplayArgs) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, TopicPartition, TopicSpec};
+use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, TopicSpec, topic_partitions};
 use orbweaver_messages::{Scope, topic};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::CrawlName;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{args::Asked, commits::Commits, truth::Truth};
 use crate::{
     crawl::definition,
+    durable::read_whole,
     exit::{Failure, failed},
 };
 
@@ -57,9 +58,10 @@ impl State {
         let unusable = |error: std::io::Error| Failure::Output(format!("{}: {error}", dir.display()));
         fs::create_dir_all(&dir).map_err(unusable)?;
         let path = dir.join("replay.json");
-        let resumed = path.exists();
-        let prefix = if resumed {
-            check(&path, asked)?
+        let begun: Option<Begun> = read_whole(&path)?;
+        let resumed = begun.is_some();
+        let prefix = if let Some(begun) = begun {
+            check(&path, begun, asked)?
         } else if fs::read_dir(&dir).map_err(unusable)?.flatten().any(|entry| entry.file_name() != "replay.new") {
             return Err(Failure::Output(format!(
                 "{}: is not empty and holds no replay; give another --out",
@@ -87,8 +89,7 @@ impl State {
     /// Reads the URLs that were admitted before this run from the log.
     pub(super) async fn read_back(&self, truth: &Truth) -> Result<(), LogError> {
         let log = self.log.get();
-        for partition in 0..log.partitions(topic::FRONTIER)? {
-            let tp = TopicPartition::new(topic::FRONTIER, partition);
+        for tp in topic_partitions(&*log, &[topic::FRONTIER])? {
             let bounds = log.bounds(tp).await?;
             let mut reader = log.reader(tp, bounds.start).await?;
             while reader.position() < bounds.end {
@@ -180,10 +181,7 @@ impl ReplayLog {
 
 /// Returns the topic prefix of a replay, after checking that it was started with the same parameters and can be
 /// resumed.
-fn check(path: &Path, asked: &Asked) -> Result<String, Failure> {
-    let unusable = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
-    let text = fs::read(path).map_err(|error| unusable(&error))?;
-    let Begun { asked: begun, prefix } = serde_json::from_slice(&text).map_err(|error| unusable(&error))?;
+fn check(path: &Path, Begun { asked: begun, prefix }: Begun, asked: &Asked) -> Result<String, Failure> {
     if begun != *asked {
         let (begun, asked) = (serde_json::json!(begun), serde_json::json!(asked));
         return Err(Failure::Usage(format!(

@@ -29,11 +29,8 @@ fn open(dir: &Path) -> EmbeddedLog {
 }
 
 async fn seeds_in(log: &EmbeddedLog) -> u64 {
-    let mut seeds = 0;
-    for partition in 0..log.partitions(SEEDS).unwrap() {
-        seeds += log.bounds(TopicPartition::new(SEEDS, partition)).await.unwrap().end;
-    }
-    seeds
+    let bounds = log.all_bounds(&topic_partitions(log, &[SEEDS]).unwrap()).await.unwrap();
+    bounds.iter().map(|bounds| bounds.end).sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]
