@@ -25,9 +25,13 @@ fn lose(world: &mut World) -> Dispatch {
     world.in_flight.remove(0)
 }
 
-fn pass(world: &mut World, millis: Millis) {
-    world.now += millis;
-    world.settle();
+/// Loses the dispatch of the only URL of site 0 while one of another site is fetched, and lets its lease expire.
+/// Returns the dispatch.
+fn lose_and_expire(world: &mut World) -> Dispatch {
+    let lost = lose(world);
+    another_is(world, OutcomeKind::Fetched);
+    world.pass(LEASE_MS);
+    lost
 }
 
 /// Ends the dispatch of the only URL of site 0 with an outcome of this kind, after a request or without one. The
@@ -47,7 +51,7 @@ fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate
         assert_eq!((lost.attempt, lost.last_attempt), (1, false));
         another_is(&mut world, OutcomeKind::Deferred);
         world.in_flight.retain(|dispatch| dispatch.context.site != "1.example");
-        pass(&mut world, LEASE_MS);
+        world.pass(LEASE_MS);
     }
     assert!(world.given_up.is_empty() && world.ended.is_empty());
     world.finish();
@@ -58,19 +62,15 @@ fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate
 fn a_lost_dispatch_costs_no_attempt_although_later_ones_are_answered() {
     let mut world = World::new(None).with_leased(0);
     for _ in 0..9 {
-        assert_eq!(lose(&mut world).attempt, 1);
-        another_is(&mut world, OutcomeKind::Fetched);
-        pass(&mut world, LEASE_MS);
+        assert_eq!(lose_and_expire(&mut world).attempt, 1);
     }
     assert!(world.given_up.is_empty());
     // An answer resets the count.
     another_is(&mut world, OutcomeKind::Fetched);
     world.end(OutcomeKind::Retry);
-    pass(&mut world, 1000);
+    world.pass(1000);
     for _ in 0..9 {
-        assert_eq!(lose(&mut world).attempt, 2, "one request was made");
-        another_is(&mut world, OutcomeKind::Fetched);
-        pass(&mut world, LEASE_MS);
+        assert_eq!(lose_and_expire(&mut world).attempt, 2, "one request was made");
     }
     assert!(world.given_up.is_empty());
     world.finish();
@@ -96,7 +96,7 @@ fn the_count_of_lost_dispatches_survives_restarts_in_every_state_of_the_url() {
                 world.settle();
             }
             restart(&mut world, trust);
-            pass(&mut world, 1000);
+            world.pass(1000);
             assert_eq!(lose(&mut world).attempt, 1, "{what}");
             another_is(&mut world, OutcomeKind::Fetched);
             restart(&mut world, trust);
@@ -122,9 +122,7 @@ fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
     for (requested, crash) in [false, true].into_iter().flat_map(|requested| crashes.map(|crash| (requested, crash))) {
         let mut world = World::on_disk(None).with_leased(0);
         for _ in 0..9 {
-            lose(&mut world);
-            another_is(&mut world, OutcomeKind::Fetched);
-            pass(&mut world, LEASE_MS);
+            lose_and_expire(&mut world);
         }
         // Without a request: by a rate-limiter, or by a fetcher that has returned from a crash.
         end(&mut world, OutcomeKind::Deferred, requested);
@@ -136,10 +134,8 @@ fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
         if let Some((trust, _)) = crash {
             restart(&mut world, trust);
         }
-        pass(&mut world, 1000);
-        lose(&mut world);
-        another_is(&mut world, OutcomeKind::Fetched);
-        pass(&mut world, LEASE_MS);
+        world.pass(1000);
+        lose_and_expire(&mut world);
         assert_eq!(world.given_up.is_empty(), requested, "after a request: {requested}, {crash:?}");
         world.finish();
         assert_eq!(world.ended.len(), world.admitted as usize, "after a request: {requested}, {crash:?}");
@@ -151,17 +147,15 @@ fn a_record_has_a_count_of_lost_dispatches_only_while_there_are_any() {
     let mut world = World::new(None).with_leased(0);
     let count = |world: &World| world.records.iter().rev().find_map(|(_, record)| record.as_ref().ok()).unwrap().lost;
     lose(&mut world);
-    pass(&mut world, LEASE_MS);
+    world.pass(LEASE_MS);
     assert_eq!(world.records.len(), 1, "no later dispatch was answered: nothing is written");
-    lose(&mut world);
-    another_is(&mut world, OutcomeKind::Fetched);
-    pass(&mut world, LEASE_MS);
+    lose_and_expire(&mut world);
     assert_eq!(count(&world), 1);
     end(&mut world, OutcomeKind::Deferred, true);
     world.settle();
     assert_eq!(count(&world), 0);
     let written = world.records.len();
-    pass(&mut world, 1000);
+    world.pass(1000);
     end(&mut world, OutcomeKind::Deferred, true);
     world.settle();
     assert_eq!(world.records.len(), written, "a deferral that resets nothing is not written");
@@ -173,7 +167,7 @@ fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
     for _ in 0..30 {
         another_is(&mut world, OutcomeKind::Fetched);
         let early = lose(&mut world);
-        pass(&mut world, HOUR_MS);
+        world.pass(HOUR_MS);
         let again = world.in_flight.last().unwrap().clone();
         assert_eq!((again.context.url, again.attempt), (early.context.url.clone(), 1));
         // Now the answer to the dispatch whose lease expired early arrives. It must not count, since its attempt is not
@@ -182,7 +176,7 @@ fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
         world.end(OutcomeKind::Retry);
         // Then the answer to the current one arrives: no request was made.
         world.end(OutcomeKind::Deferred);
-        pass(&mut world, 1000);
+        world.pass(1000);
     }
     world.end(OutcomeKind::Fetched);
     assert!(world.given_up.is_empty());

@@ -152,8 +152,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
                 world.restart(trust);
                 world.now += LEASE_MS;
             }
-            world.now += 2_000;
-            world.settle();
+            world.pass(2_000);
             let carried = world.in_flight.first().map(|dispatch| dispatch.written_at_ms);
             assert_eq!(carried, Some(fast), "{then:?}, {restart:?}, before {kind:?}");
             world.answer(kind, 1);
@@ -198,8 +197,7 @@ fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
             defer(&mut world);
             world.settle();
         }
-        world.now += 2_000;
-        world.settle();
+        world.pass(2_000);
         assert_eq!(world.carried(), [(0, fast)], "{name}, {crash:?}");
         world.end(OutcomeKind::Fetched);
         world.assert_complete(&format!("{name}, {crash:?}"));

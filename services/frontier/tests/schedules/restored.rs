@@ -80,8 +80,7 @@ fn a_url_that_was_found_nearer_during_its_fetch_is_dispatched_without_delay_afte
         let what = format!("{name}, with its index: {trust}");
         let mut world = World::on_disk(None).with_leased(64);
         world.end(OutcomeKind::Retry);
-        world.now += 1000;
-        world.settle();
+        world.pass(1000);
         assert_eq!((world.in_flight[0].context.depth, world.in_flight[0].attempt), (1, 2), "{what}");
         // Discovered again at a lesser depth.
         world.admit_again(8);

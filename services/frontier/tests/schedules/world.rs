@@ -312,6 +312,11 @@ impl World {
         self
     }
 
+    pub(crate) fn pass(&mut self, millis: Millis) {
+        self.now += millis;
+        self.settle();
+    }
+
     pub(crate) fn admit_and_settle(&mut self, site: u8) {
         self.admit(site);
         self.settle();
