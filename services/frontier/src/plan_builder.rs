@@ -48,7 +48,7 @@ impl PlanBuilder {
             Decision::Complete(origin) => actions.completes.push(origin),
             Decision::Park(origin) => actions.parked.push(origin),
             Decision::Dispatch(dispatch) => {
-                let record = self.record(SCHEDULED, &dispatch.context.site, encode(&*dispatch));
+                let record = self.record(SCHEDULED, &dispatch.context.site, Some(encode(&*dispatch)));
                 self.emitted.push(record);
             }
             Decision::Rewrite { waiting, completes } => {
@@ -69,7 +69,7 @@ impl PlanBuilder {
     }
 
     fn end_unasked(&mut self, outcome: &Outcome, ends: Offset, completes: Vec<Origin>) {
-        let record = self.record(OUTCOMES, &outcome.context.site, encode(outcome));
+        let record = self.record(OUTCOMES, &outcome.context.site, Some(encode(outcome)));
         let tombstone = self.tombstone(outcome.context.fingerprint, outcome.context.depth, ends);
         self.outcomes.push(record);
         self.tombstones.push(tombstone);
@@ -86,7 +86,7 @@ impl PlanBuilder {
             offset: origin.offset,
             rejected_at_ms: self.now,
         };
-        let mut record = self.record(FRONTIER, &waiting.context.fingerprint.to_string(), encode(waiting));
+        let mut record = self.record(FRONTIER, &waiting.context.fingerprint.to_string(), Some(encode(waiting)));
         record.tp.topic = DEAD_LETTERS;
         record.headers.insert(0, (DEAD_LETTER_HEADER, encode(&letter)));
         record
@@ -106,16 +106,14 @@ impl PlanBuilder {
         }
     }
 
-    fn record(&self, topic: Topic, key: &str, value: Bytes) -> Record {
+    fn record(&self, topic: Topic, key: &str, value: Option<Bytes>) -> Record {
         let tp = TopicPartition::new(topic, self.partition);
-        Record::new(tp, Some(Bytes::copy_from_slice(key.as_bytes())), Some(value), self.now)
+        Record::new(tp, Some(Bytes::copy_from_slice(key.as_bytes())), value, self.now)
     }
 
     /// Returns a record for the frontier's own log, with the owner epoch.
     fn write(&self, fingerprint: Fingerprint, value: Option<Bytes>) -> Record {
-        let tp = TopicPartition::new(FRONTIER, self.partition);
-        let key = Some(Bytes::from(fingerprint.to_string()));
-        let mut record = Record::new(tp, key, value, self.now);
+        let mut record = self.record(FRONTIER, &fingerprint.to_string(), value);
         record.headers.push((EPOCH, Bytes::from(self.epoch.to_string())));
         record
     }
