@@ -106,8 +106,7 @@ impl<T> SiteGates<T> {
         asked_ms: Millis,
         now: Millis,
     ) -> Result<(), (QueuedRequest<T>, Millis)> {
-        let site = self.known(site, asked_ms);
-        let Some(gate) = self.sites.get_mut(&site) else { return Ok(()) };
+        let (site, gate) = self.known(site, asked_ms);
         if gate.blocked_until_ms > now {
             return Err((request, gate.blocked_until_ms));
         }
@@ -123,10 +122,8 @@ impl<T> SiteGates<T> {
 
     /// Records a crawl-delay; the longest one known for a site applies.
     pub(crate) fn learn_delay(&mut self, site: &SiteName, delay_ms: u64, asked_ms: Millis, now: Millis) {
-        let site = self.known(site, asked_ms);
-        if let Some(gate) = self.sites.get_mut(&site) {
-            gate.crawl_delay_ms = gate.crawl_delay_ms.max(delay_ms);
-        }
+        let (site, gate) = self.known(site, asked_ms);
+        gate.crawl_delay_ms = gate.crawl_delay_ms.max(delay_ms);
         self.arm(&site, now);
     }
 
@@ -138,8 +135,7 @@ impl<T> SiteGates<T> {
         asked_ms: Millis,
         now: Millis,
     ) -> Vec<QueuedRequest<T>> {
-        let site = self.known(site, asked_ms);
-        let Some(gate) = self.sites.get_mut(&site) else { return vec![] };
+        let (site, gate) = self.known(site, asked_ms);
         gate.blocked_until_ms = gate.blocked_until_ms.max(until_ms);
         let back: Vec<_> = gate.ahead.drain(..).chain(gate.queue.drain(..)).collect();
         self.queued -= back.len();
@@ -238,13 +234,11 @@ impl<T> SiteGates<T> {
         sent
     }
 
-    fn known(&mut self, site: &SiteName, asked_ms: Millis) -> SiteName {
-        if let Some((site, _)) = self.sites.get_key_value(site) {
-            return site.clone();
-        }
-        let site = site.clone();
-        self.sites.insert(site.clone(), SiteGate::asked_at(asked_ms));
-        site
+    /// Returns the gate of a site, with the name that is kept for it. A new site counts as requested at `asked_ms`.
+    fn known(&mut self, site: &SiteName, asked_ms: Millis) -> (SiteName, &mut SiteGate<T>) {
+        let site = self.sites.get_key_value(site).map_or(site, |(known, _)| known).clone();
+        let gate = self.sites.entry(site.clone()).or_insert_with(|| SiteGate::asked_at(asked_ms));
+        (site, gate)
     }
 
     /// Sets the timer of a site to the time at which it must be checked next.
