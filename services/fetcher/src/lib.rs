@@ -26,7 +26,7 @@
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`]; for tests, one with a script |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
-//! | `config`, `metrics`, `view` | settings; metrics for operators; figures for a progress display |
+//! | `config`, `metrics` | settings; metrics for operators |
 
 mod active_dispatch;
 mod address;
@@ -52,7 +52,6 @@ pub mod service;
 mod site_gate;
 mod sniff;
 mod stage;
-mod view;
 mod worker;
 
 pub use body::PackedBody;
@@ -60,5 +59,4 @@ pub use client::{Attempt, Body, Client, ClientError, FetchError, HttpClient, Htt
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use stage::FetcherStage;
-pub use view::FetcherView;
 pub use worker::{Done, FetchWorker, Job};

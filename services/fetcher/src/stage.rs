@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,7 +32,6 @@ use crate::{
     requests::{InFlight, Requests},
     robots_cache::RobotsCache,
     robots_lookups::RobotsLookups,
-    view::FetcherView,
     worker::{Done, Job},
 };
 
@@ -65,7 +67,8 @@ const LOOK_EVERY_MS: Millis = 1000;
 pub struct FetcherStage {
     pub(crate) config: FetcherConfig,
     pub(crate) metrics: FetcherMetrics,
-    view: Arc<FetcherView>,
+    /// Number of requests in flight, for a progress display.
+    in_flight: Arc<AtomicU64>,
     pub(crate) ownership: Ownership,
     dispatches: Dispatches,
     pub(crate) requests: Requests,
@@ -82,9 +85,10 @@ pub struct FetcherStage {
 }
 
 impl FetcherStage {
-    /// Creates a fetcher with a validated configuration.
+    /// Creates a fetcher with a validated configuration. It stores the number of its requests in flight in `in_flight`
+    /// once per second.
     #[must_use]
-    pub fn new(config: FetcherConfig, metrics: FetcherMetrics, view: Arc<FetcherView>) -> Self {
+    pub fn new(config: FetcherConfig, metrics: FetcherMetrics, in_flight: Arc<AtomicU64>) -> Self {
         let memory = ByteBudget::new(config.body_memory, metrics.memory.clone());
         Self {
             ownership: Ownership::new(),
@@ -96,7 +100,7 @@ impl FetcherStage {
             controls: SiteControls::default(),
             config,
             metrics,
-            view,
+            in_flight,
             recalled_blocks: BTreeMap::new(),
             looked_ms: Millis::MIN,
             events: vec![],
@@ -221,7 +225,7 @@ impl FetcherStage {
         self.metrics.in_flight.set(i64::try_from(self.requests.in_flight.len()).unwrap_or(i64::MAX));
         self.metrics.held.set(i64::try_from(self.gates.queued).unwrap_or(i64::MAX));
         self.metrics.sites.set(i64::try_from(self.gates.sites.len()).unwrap_or(i64::MAX));
-        self.view.set(self.requests.in_flight.len());
+        self.in_flight.store(self.requests.in_flight.len() as u64, Ordering::Relaxed);
     }
 
     /// Starts no new work for a partition. Its requests in flight continue while it `drains`, so that no other fetcher

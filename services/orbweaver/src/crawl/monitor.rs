@@ -1,7 +1,7 @@
 //! Watches a crawl until it ends: by itself, at a cap, by the user, or because something failed.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -103,15 +103,12 @@ impl Completion {
 }
 
 fn snapshot(pipeline: &Pipeline, settings: &Settings, elapsed: Duration) -> Snapshot {
-    let frontier = pipeline.frontier.figures();
     Snapshot {
         elapsed,
         tally: pipeline.exported.tally(),
-        waiting: frontier.waiting,
-        in_flight: pipeline.fetcher.in_flight(),
-        sites: frontier.sites,
+        frontier: pipeline.frontier.figures(),
+        in_flight: pipeline.in_flight.load(Ordering::Relaxed),
         why: why(pipeline, settings),
-        busiest: frontier.busiest.into_iter().map(|load| (load.site.to_string(), load.waiting)).collect(),
     }
 }
 
@@ -124,7 +121,7 @@ fn why(pipeline: &Pipeline, settings: &Settings) -> Option<String> {
         return Some(format!("paused after 429 or 503: {name}{sites}; next request at {}", rfc3339(until)));
     }
     let waiting = pipeline.frontier.figures().waiting;
-    let in_flight = pipeline.fetcher.in_flight();
+    let in_flight = pipeline.in_flight.load(Ordering::Relaxed);
     match settings.rate {
         Rate::PerSecond(rate) if waiting > in_flight => {
             let requests = match rate {

@@ -1,6 +1,10 @@
 //! All services of a crawl, in one process.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage};
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
@@ -57,8 +61,8 @@ pub struct Pipeline {
     pub exported: Arc<ExportView>,
     /// Figures of the frontier.
     pub frontier: Arc<FrontierView>,
-    /// Figures of the fetcher.
-    pub fetcher: Arc<orbweaver_fetcher::FetcherView>,
+    /// Requests in flight.
+    pub in_flight: Arc<AtomicU64>,
     /// Figures of the rate-limiter.
     pub limiter: Arc<orbweaver_rate_limiter::SiteView>,
     dedup: Arc<DedupStats>,
@@ -92,7 +96,7 @@ impl Pipeline {
             log,
             exported,
             frontier: Arc::default(),
-            fetcher: Arc::default(),
+            in_flight: Arc::default(),
             limiter: Arc::default(),
             dedup: Arc::default(),
             store: Arc::new(store),
@@ -228,7 +232,7 @@ impl Pipeline {
         let metrics = FetcherMetrics::register(&self.registry).map_err(failed)?;
         let clock = Arc::new(SystemClock);
         let client = HttpClient::new(&config, clock.clone()).map_err(failed)?;
-        let stage = FetcherStage::new(config, metrics, Arc::clone(&self.fetcher));
+        let stage = FetcherStage::new(config, metrics, Arc::clone(&self.in_flight));
         let worker = FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock, stage.memory());
         let worker = worker.without_compression().with_meter(self.metrics.cpu("fetcher"));
         let writer = StoreWriter::new(Arc::clone(&self.store));

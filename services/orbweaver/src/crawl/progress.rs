@@ -8,6 +8,7 @@ use std::{
 };
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use orbweaver_frontier::{Figures, SiteLoad};
 
 use crate::export::Tally;
 
@@ -23,14 +24,10 @@ pub struct Snapshot {
     pub elapsed: Duration,
     /// Results of the URLs, over all runs.
     pub tally: Tally,
-    /// Queued URLs, leased ones included.
-    pub waiting: u64,
+    /// Figures of the frontier.
+    pub frontier: Figures,
     /// Requests in flight.
     pub in_flight: u64,
-    /// Sites with queued URLs.
-    pub sites: u64,
-    /// Sites with the most queued URLs.
-    pub busiest: Vec<(String, u64)>,
     /// Reason why the crawl is not faster, if there is one that the user should know.
     pub why: Option<String>,
 }
@@ -111,13 +108,13 @@ impl Progress {
 }
 
 fn display(name: &str, snapshot: &Snapshot, speed: f64) -> String {
-    let tally = &snapshot.tally;
+    let Snapshot { tally, frontier, .. } = snapshot;
     let mut text = format!("{name} · {}", duration(snapshot.elapsed));
     let _ = write!(
         text,
         "\n  {} pages · {speed:.1}/s · {} queued · {} in flight · {}",
         number(tally.fetched),
-        number(snapshot.waiting),
+        number(frontier.waiting),
         snapshot.in_flight,
         bytes(tally.bytes),
     );
@@ -125,10 +122,10 @@ fn display(name: &str, snapshot: &Snapshot, speed: f64) -> String {
     if !other.is_empty() {
         let _ = write!(text, "\n  {}", other.join(" · "));
     }
-    if snapshot.sites > 1 {
-        let busiest: Vec<_> =
-            snapshot.busiest.iter().map(|(site, waiting)| format!("{site} {}", number(*waiting))).collect();
-        let _ = write!(text, "\n  {} sites, busiest: {}", number(snapshot.sites), busiest.join(", "));
+    if frontier.sites > 1 {
+        let busiest = frontier.busiest.iter().map(|SiteLoad { site, waiting }| format!("{site} {}", number(*waiting)));
+        let busiest: Vec<_> = busiest.collect();
+        let _ = write!(text, "\n  {} sites, busiest: {}", number(frontier.sites), busiest.join(", "));
     }
     if let Some(why) = &snapshot.why {
         let _ = write!(text, "\n  {why}");
@@ -140,7 +137,7 @@ fn plain(snapshot: &Snapshot, speed: f64) -> String {
     let mut parts = vec![
         format!("{} pages", snapshot.tally.fetched),
         format!("{speed:.1}/s"),
-        format!("{} queued", snapshot.waiting),
+        format!("{} queued", snapshot.frontier.waiting),
         format!("{} in flight", snapshot.in_flight),
     ];
     parts.extend(outcomes(&snapshot.tally));
@@ -212,7 +209,13 @@ mod tests {
         let mut tally = Tally { fetched: 12, ..Tally::default() };
         tally.gone.insert("http_404".into(), 3);
         let why = Some("limited to 1 request per second per site; --rate changes it".to_owned());
-        let snapshot = Snapshot { elapsed: Duration::from_secs(75), tally, waiting: 7, why, ..Snapshot::default() };
+        let snapshot = Snapshot {
+            elapsed: Duration::from_secs(75),
+            tally,
+            frontier: Figures { waiting: 7, ..Figures::default() },
+            why,
+            ..Snapshot::default()
+        };
         let line = plain(&snapshot, 1.0);
         assert_eq!(
             line,
