@@ -93,6 +93,9 @@ pub struct CrawlDefinition {
     /// Handling of traps.
     #[serde(default, skip_serializing_if = "is_default")]
     pub traps: Traps,
+    /// Whether no request may be sent for the crawl; its URLs stay queued.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused: bool,
     /// Settings that must not change.
     pub pins: Pins,
     /// Creation time.
@@ -130,7 +133,7 @@ pub struct PageCount {
     /// partition.
     pub since: u64,
     /// Offset in `crawl.frontier` up to which the partition is known to be blocked: every queued URL, of any crawl,
-    /// waits for a page cap to be raised.
+    /// waits for a page cap to be raised or its crawl to be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_at: Option<u64>,
 }

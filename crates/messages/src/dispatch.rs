@@ -8,8 +8,6 @@ use crate::{FrontierUrl, Millis, UrlContext, is_default};
 pub const SEND_WINDOW_MS: Millis = 20_000;
 /// Lifetime of a dispatch, in milliseconds; it ends a chain of redirects, and bounds the lease.
 pub const DISPATCH_TTL_MS: Millis = 60_000;
-/// Time after which a dispatch to a frozen site comes again, in milliseconds.
-pub const FROZEN_RETRY_MS: Millis = 10_000;
 /// Maximum duration of a fetch, in milliseconds, whatever the server does.
 pub const MAX_FETCH_MS: Millis = 60_000;
 /// Largest tolerated clock difference between machines, in milliseconds.

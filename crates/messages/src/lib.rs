@@ -30,8 +30,7 @@ pub use control::{
 pub use dead_letter::{DeadLetter, STUCK};
 pub use discovered::{Discovered, DiscoveryKind};
 pub use dispatch::{
-    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, FROZEN_RETRY_MS, LEASE_MS, MAX_FETCH_MS, ReadyDispatch,
-    SEND_WINDOW_MS,
+    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
 };
 pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives};
 pub use frontier_url::FrontierUrl;

@@ -152,6 +152,12 @@ impl Definitions {
         self.crawls.get(crawl)?.applied.as_ref()
     }
 
+    /// Returns `true` if no request may be sent for the crawl.
+    #[must_use]
+    pub fn is_paused(&self, crawl: &str) -> bool {
+        self.crawls.get(crawl).and_then(|known| known.applied.as_ref()).is_some_and(|applied| applied.definition.paused)
+    }
+
     /// Returns why the last definition of a crawl was refused, unless another one has applied since. A definition that
     /// applied before still applies.
     #[must_use]

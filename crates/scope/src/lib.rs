@@ -14,10 +14,12 @@
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
 //! | `sites` | settings of single sites |
+//! | `controls` | frozen sites and paused crawls, for services that send requests |
 //! | `setting` | one setting whose records name the versions they replace |
 //! | `history` | history of a setting, for writers |
 
 mod consumers;
+mod controls;
 mod definitions;
 mod history;
 mod pins;
@@ -27,6 +29,7 @@ mod setting;
 mod sites;
 
 pub use consumers::Consumers;
+pub use controls::{ControlChange, Controls, Hold};
 pub use definitions::{Applied, Change, ControlRecord, DefinitionError, Definitions, Version};
 pub use pins::check_pins;
 pub use revision::{Revision, RevisionError};

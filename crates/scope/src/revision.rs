@@ -20,6 +20,8 @@ pub struct Revision {
     pub max_pages: Option<Option<u64>>,
     /// New trap mode.
     pub traps: Option<Traps>,
+    /// Whether the crawl is paused.
+    pub paused: Option<bool>,
 }
 
 /// Reason why a crawl cannot be changed as requested.
@@ -67,6 +69,7 @@ impl Revision {
             max_depth: self.max_depth.unwrap_or(current.max_depth),
             max_pages: self.max_pages.unwrap_or(current.max_pages),
             traps: self.traps.unwrap_or(current.traps),
+            paused: self.paused.unwrap_or(current.paused),
             ..current.clone()
         };
         changes(current, &revised)?;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use orbweaver_messages::{FROZEN_RETRY_MS, Millis, Outcome, OutcomeKind};
+use orbweaver_messages::{Millis, Outcome, OutcomeKind};
 use orbweaver_politeness::robots::AgentRules;
+use orbweaver_scope::Hold;
 use orbweaver_stage::Step;
 use orbweaver_store::Write;
-use orbweaver_url::SiteName;
+use orbweaver_url::{CrawlName, SiteName};
 use url::Position;
 
 use crate::{
@@ -25,8 +26,6 @@ use crate::{
     stage::{At, FetchTarget, FetcherStage},
 };
 
-/// Outcome reason of a dispatch to a frozen site.
-pub(crate) const FROZEN: &str = "frozen";
 /// Outcome reason of a redirect to itself whose next request is later than the lease, because of the site's delay.
 const REDIRECT_DELAY: &str = "redirect_delay";
 
@@ -39,8 +38,8 @@ impl FetcherStage {
         if at.now > active.not_after_ms() {
             return self.late(&active, at);
         }
-        if self.controls.is_frozen(&active.site) {
-            return self.defer(&active, FROZEN, at.now.saturating_add(FROZEN_RETRY_MS), at);
+        if let Some(hold) = self.hold(&active) {
+            return self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
         }
         if let Some(until_ms) = self.gates.blocked_until(&active.site, at.now) {
             return self.defer(&active, "blocked", until_ms, at);
@@ -299,11 +298,25 @@ impl FetcherStage {
         self.end_queued(site, "blocked", until_ms, at);
     }
 
-    /// Ends the queued requests of a site that is frozen now; [`FetcherStage::admit`] and
-    /// [`FetcherStage::ask_robots_at`] queue no others.
+    /// Returns why no request may be sent for a dispatch, if that is so.
+    pub(crate) fn hold(&self, active: &ActiveDispatch) -> Option<Hold> {
+        self.controls.hold(&active.dispatch().context.crawl, &active.site)
+    }
+
+    /// Ends the queued requests of a site that is frozen now; none are queued while [`FetcherStage::hold`] returns a
+    /// reason.
     pub(crate) fn freeze(&mut self, site: &SiteName, at: &mut At<'_>) {
         // A block that has ended: the thawed site resumes at once.
-        self.end_queued(site, FROZEN, at.now, at);
+        self.end_queued(site, Hold::Frozen.name(), at.now, at);
+    }
+
+    /// Ends the queued requests of a crawl that is paused now. A lookup of a robots.txt continues if another crawl waits
+    /// for it.
+    pub(crate) fn pause(&mut self, crawl: &CrawlName, at: &mut At<'_>) {
+        let asked = self.requests.authorities();
+        for active in self.take_queued(|active| active.dispatch().context.crawl == *crawl, &asked) {
+            self.defer(&active, Hold::Paused.name(), Hold::Paused.retry_at_ms(at.now), at);
+        }
     }
 
     fn end_queued(&mut self, site: &SiteName, reason: &str, until_ms: Millis, at: &mut At<'_>) {

@@ -2,8 +2,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use orbweaver_messages::{CLOCK_MARGIN_MS, FROZEN_RETRY_MS, Millis, OutcomeKind};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, OutcomeKind};
 use orbweaver_politeness::robots::UNREACHABLE_MS;
+use orbweaver_scope::Hold;
 use orbweaver_stage::Step;
 use orbweaver_store::RobotsRow;
 use orbweaver_url::{SiteName, Url};
@@ -13,7 +14,6 @@ use crate::{
     classify::{MEMORY_RETRY_MS, Verdict},
     client::{Attempt, FetchError},
     config::millis,
-    fetch_flow::FROZEN,
     fetch_flow::row_of_end,
     gates::QueuedRequest,
     records::outcome,
@@ -73,6 +73,8 @@ impl FetcherStage {
             self.leave(&active);
         } else if at.now > active.not_after_ms() {
             self.late(&active, at);
+        } else if let Some(hold) = self.hold(&active) {
+            self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
         } else {
             self.obey(active, known, at);
         }
@@ -91,7 +93,7 @@ impl FetcherStage {
         };
         let site: SiteName = self.config.wide_domains.site_of(&url).into();
         if self.controls.is_frozen(&site) {
-            return self.defer_lookup(authority, FROZEN, at.now.saturating_add(FROZEN_RETRY_MS), at);
+            return self.defer_lookup(authority, Hold::Frozen.name(), Hold::Frozen.retry_at_ms(at.now), at);
         }
         let own = lookup.dispatch_of(&site).map(|active| (active.ready.interval_ms, active.partition()));
         let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));

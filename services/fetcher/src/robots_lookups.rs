@@ -5,7 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use orbweaver_log::Partition;
 use orbweaver_messages::Millis;
 use orbweaver_politeness::AgentRules;
 use orbweaver_store::RobotsRow;
@@ -101,20 +100,23 @@ impl RobotsLookups {
         late
     }
 
-    /// Removes and returns the waiting dispatches of a partition, and ends lookups without other dispatches. Of those
-    /// that wait for a request in flight, one stays as in [`Self::expire`].
-    pub(crate) fn leave(&mut self, partition: Partition, asked: &HashSet<Arc<str>>) -> VecDeque<Box<ActiveDispatch>> {
+    /// Removes and returns the waiting dispatches that match, and ends lookups without other dispatches. Of those that
+    /// wait for a request in flight, one stays as in [`Self::expire`].
+    pub(crate) fn take_where(
+        &mut self,
+        matches: impl Fn(&ActiveDispatch) -> bool,
+        asked: &HashSet<Arc<str>>,
+    ) -> VecDeque<Box<ActiveDispatch>> {
         let mut left = VecDeque::new();
         self.running.retain(|authority, lookup| {
             let waiting = std::mem::take(&mut lookup.waiting).into_iter();
-            let (mut leaving, mut staying): (VecDeque<_>, VecDeque<_>) =
-                waiting.partition(|active| active.partition() == partition);
+            let (mut leaving, mut staying): (VecDeque<_>, VecDeque<_>) = waiting.partition(|active| matches(active));
             if asked.contains(authority) {
                 staying.extend(leaving.pop_front());
             }
             lookup.waiting = staying;
             let orphaned = lookup.waiting.is_empty() && !leaving.is_empty();
-            left.append(&mut leaving);
+            left.extend(leaving);
             !orphaned
         });
         left

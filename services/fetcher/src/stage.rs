@@ -1,7 +1,7 @@
 //! The fetcher as a stage: receives dispatches, sends their requests in time, and builds the resulting plans.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record};
 use orbweaver_messages::{CLOCK_MARGIN_MS, LEASE_MS, Millis, Outcome, ReadyDispatch, Topic, decode, topic};
-use orbweaver_scope::{ControlRecord, SiteChange, SiteControls};
+use orbweaver_scope::{ControlChange, ControlRecord, Controls};
 use orbweaver_stage::{
     Actions, ByteBudget, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
@@ -75,8 +75,8 @@ pub struct FetcherStage {
     pub(crate) gates: SiteGates<FetchTarget>,
     pub(crate) robots: RobotsCache,
     pub(crate) lookups: RobotsLookups,
-    /// Settings of single sites.
-    pub(crate) controls: SiteControls,
+    /// Settings of sites and crawls.
+    pub(crate) controls: Controls,
     /// Blocks read back from the log, until they can be applied. Sorted, like every collection that is iterated: the
     /// same events then lead to the same requests, in the same order.
     recalled_blocks: BTreeMap<SiteName, Millis>,
@@ -97,7 +97,7 @@ impl FetcherStage {
             gates: SiteGates::new(config.concurrency),
             robots: RobotsCache::new(config.robots_cache_bytes),
             lookups: RobotsLookups::new(&config.user_agent),
-            controls: SiteControls::default(),
+            controls: Controls::default(),
             config,
             metrics,
             in_flight,
@@ -233,19 +233,30 @@ impl FetcherStage {
     fn leave_partition(&mut self, partition: Partition, drains: bool) {
         self.ownership.leave(partition);
         let asked = if drains { self.requests.authorities() } else { HashSet::new() };
-        let mut left = self.lookups.leave(partition, &asked);
-        let lookups = &self.lookups;
-        for target in self.gates.take_where(|target| match target {
-            FetchTarget::Page(active) => active.partition() == partition,
-            FetchTarget::Robots(authority, _) => lookups.get(authority).is_none(),
-        }) {
-            if let FetchTarget::Page(active) = target {
-                left.push_back(active);
-            }
-        }
-        for active in left {
+        for active in self.take_queued(|active| active.partition() == partition, &asked) {
             self.leave(&active);
         }
+    }
+
+    /// Removes and returns the queued dispatches that match, and ends lookups of robots.txt that no other one waits for.
+    /// Of those that wait for one in flight (`asked`), one stays.
+    pub(crate) fn take_queued(
+        &mut self,
+        matches: impl Fn(&ActiveDispatch) -> bool,
+        asked: &HashSet<Arc<str>>,
+    ) -> VecDeque<Box<ActiveDispatch>> {
+        let mut taken = self.lookups.take_where(&matches, asked);
+        let lookups = &self.lookups;
+        let targets = self.gates.take_where(|target| match target {
+            FetchTarget::Page(active) => matches(active),
+            FetchTarget::Robots(authority, _) => lookups.get(authority).is_none(),
+        });
+        taken.extend(targets.into_iter().filter_map(|target| match target {
+            FetchTarget::Page(active) => Some(active),
+            FetchTarget::Robots(..) => None,
+        }));
+        taken.make_contiguous().sort_unstable_by_key(|active| active.name());
+        taken
     }
 }
 
@@ -269,15 +280,20 @@ impl Stage for FetcherStage {
     fn receive_tailed(&mut self, record: &ConsumerRecord, now: Millis, acts: &mut Acts) -> Result<(), StageError> {
         let (partition, offset) = (record.tp.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
-        // The rate-limiter logs settings that cannot be used.
-        if let SiteChange::Applied(site) = self.controls.apply(ControlRecord { partition, offset, key, value })
-            && self.controls.is_frozen(&site)
-        {
-            let at = &mut At { now, acts };
-            self.begin(at);
-            self.freeze(&site, at);
-            self.send_ready(at);
+        let at = &mut At { now, acts };
+        // The rate-limiter and the frontier log settings that cannot be used.
+        match self.controls.apply(ControlRecord { partition, offset, key, value }) {
+            ControlChange::Site(site) if self.controls.is_frozen(&site) => {
+                self.begin(at);
+                self.freeze(&site, at);
+            }
+            ControlChange::Crawl(crawl) if self.controls.is_paused(&crawl) => {
+                self.begin(at);
+                self.pause(&crawl, at);
+            }
+            _ => return Ok(()),
         }
+        self.send_ready(at);
         Ok(())
     }
 

@@ -78,6 +78,18 @@ impl CrawlScopes {
         self.definitions.applied(crawl)?.definition.max_pages
     }
 
+    /// Returns the definitions of all crawls.
+    #[must_use]
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// Returns `true` if no request may be sent for a crawl.
+    #[must_use]
+    pub fn is_paused(&self, crawl: &CrawlName) -> bool {
+        self.definitions.is_paused(crawl)
+    }
+
     /// Returns all crawls that have a definition, by name, with its version.
     pub fn versions(&self) -> impl Iterator<Item = (&CrawlName, Version)> {
         self.definitions.all().map(|(crawl, applied)| (crawl, applied.version))

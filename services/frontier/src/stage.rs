@@ -368,6 +368,7 @@ impl Stage for FrontierStage {
         match self.scopes.apply(record) {
             ControlChange::Definition(crawl) => {
                 self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
+                self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
                 self.metrics.show_versions(self.scopes.versions());
             }
             ControlChange::Refused => self.metrics.refused_definitions.inc(),

@@ -138,6 +138,7 @@ impl Config {
             max_depth: self.default_max_depth,
             max_pages: self.default_max_pages,
             traps: self.default_traps,
+            paused: false,
             pins,
             created_at_ms: now,
             replaces: vec![],

@@ -155,6 +155,7 @@ impl Extent {
             max_depth: self.max_depth.map(|limit| limit.0),
             max_pages: self.max_pages.map(|limit| limit.0),
             traps: self.traps,
+            paused: None,
         }
     }
 }

@@ -13,6 +13,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ContextFields<'a> {
     #[serde(borrow)]
+    pub(crate) crawl: Cow<'a, str>,
+    #[serde(borrow)]
     pub(crate) site: Cow<'a, str>,
 }
 

@@ -7,6 +7,7 @@ use orbweaver_politeness::{
     next_request_ms,
     robots::MAX_CRAWL_DELAY_MS,
 };
+use orbweaver_scope::Hold;
 use orbweaver_url::slot_of;
 
 use crate::partial_messages::OutcomeFields;
@@ -72,10 +73,12 @@ pub(crate) enum Deferral {
     Late,
     /// The site is frozen.
     Frozen,
+    /// The crawl is paused.
+    Paused,
 }
 
 impl Deferral {
-    pub(crate) const ALL: [Self; 4] = [Self::Interval, Self::Blocked, Self::Late, Self::Frozen];
+    pub(crate) const ALL: [Self; 5] = [Self::Interval, Self::Blocked, Self::Late, Self::Frozen, Self::Paused];
 
     /// Returns the reason as it is written to the outcome.
     pub(crate) fn as_str(self) -> &'static str {
@@ -83,7 +86,17 @@ impl Deferral {
             Self::Interval => "interval",
             Self::Blocked => "blocked",
             Self::Late => "late",
-            Self::Frozen => "frozen",
+            Self::Frozen => Hold::Frozen.name(),
+            Self::Paused => Hold::Paused.name(),
+        }
+    }
+}
+
+impl From<Hold> for Deferral {
+    fn from(hold: Hold) -> Self {
+        match hold {
+            Hold::Frozen => Self::Frozen,
+            Hold::Paused => Self::Paused,
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Terms of each site: the configuration, and the site's own settings from `crawl.control`.
+//! Terms of each site: the configuration, and the settings from `crawl.control`.
 
-use orbweaver_scope::{ControlRecord, SiteChange, SiteControls};
+use orbweaver_scope::{ControlChange, ControlRecord, Controls, Hold};
 
 use crate::{
     config::{FASTEST_MS, RateLimiterConfig},
+    partial_messages::ContextFields,
     site::Terms,
 };
 
@@ -11,17 +12,17 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct SiteTerms {
     config: RateLimiterConfig,
-    controls: SiteControls,
+    controls: Controls,
 }
 
 impl SiteTerms {
     /// Creates the terms of a configuration, without settings of single sites.
     pub(crate) fn new(config: RateLimiterConfig) -> Self {
-        Self { config, controls: SiteControls::default() }
+        Self { config, controls: Controls::default() }
     }
 
     /// Applies a record of `crawl.control`.
-    pub(crate) fn apply(&mut self, record: ControlRecord<'_>) -> SiteChange {
+    pub(crate) fn apply(&mut self, record: ControlRecord<'_>) -> ControlChange {
         self.controls.apply(record)
     }
 
@@ -29,14 +30,14 @@ impl SiteTerms {
     /// (docs/protocol.md#delays-restart).
     pub(crate) fn of(&self, site: &str) -> Terms {
         let terms = self.config.terms(site);
-        match self.controls.of(site).and_then(|settings| settings.interval_ms) {
+        match self.controls.site(site).and_then(|settings| settings.interval_ms) {
             Some(interval_ms) => Terms { base_ms: interval_ms.max(FASTEST_MS), ..terms },
             None => terms,
         }
     }
 
-    /// Returns `true` if no request may be sent to the site.
-    pub(crate) fn is_frozen(&self, site: &str) -> bool {
-        self.controls.is_frozen(site)
+    /// Returns why no request may be sent for a dispatch, if that is so.
+    pub(crate) fn hold(&self, context: &ContextFields<'_>) -> Option<Hold> {
+        self.controls.hold(&context.crawl, &context.site)
     }
 }

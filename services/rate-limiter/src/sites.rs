@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{CLOCK_MARGIN_MS, FROZEN_RETRY_MS, Millis, SiteState};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, SiteState};
 use orbweaver_stage::Origin;
 use orbweaver_url::SiteName;
 
@@ -134,8 +134,8 @@ impl Sites {
         if now > dispatch.not_after_ms {
             return Decision::Defer { reason: Deferral::Late, retry_at_ms: now };
         }
-        if terms.is_frozen(&dispatch.context.site) {
-            return Decision::Defer { reason: Deferral::Frozen, retry_at_ms: now.saturating_add(FROZEN_RETRY_MS) };
+        if let Some(hold) = terms.hold(&dispatch.context) {
+            return Decision::Defer { reason: hold.into(), retry_at_ms: hold.retry_at_ms(now) };
         }
         let terms = terms.of(&dispatch.context.site);
         if let Some(entry) = self.entries.get_mut(dispatch.context.site.as_ref()) {

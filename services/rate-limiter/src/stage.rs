@@ -12,7 +12,7 @@ use orbweaver_messages::{
     Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteState, Topic, decode, encode,
     topic::{CONTROL, OUTCOMES, READY, SCHEDULED, SITES},
 };
-use orbweaver_scope::{ControlRecord, SiteChange};
+use orbweaver_scope::{ControlChange, ControlRecord};
 use orbweaver_stage::{
     Actions, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
@@ -142,9 +142,9 @@ impl RateLimiterStage {
         let (partition, offset) = (record.tp.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
         match self.terms.apply(ControlRecord { partition, offset, key, value }) {
-            SiteChange::Applied(site) => tracing::info!(%site, version = offset, "settings of a site apply"),
-            SiteChange::Nothing => {}
-            SiteChange::Refused(site) => {
+            ControlChange::Site(site) => tracing::info!(%site, version = offset, "settings of a site apply"),
+            ControlChange::Crawl(_) | ControlChange::Nothing => {}
+            ControlChange::RefusedSite(site) => {
                 tracing::error!(%site, partition, offset, "settings of a site cannot be used: ignored");
             }
         }

@@ -53,6 +53,19 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejec
     missing.chain(invented).chain(forbidden).chain(kept).chain(dead).collect()
 }
 
+/// Checks that no request was received while the crawl was paused, except those that were sent before every process had
+/// learned of the pause.
+pub(crate) fn judge_pauses(served: &Served, pauses: &[(Millis, Option<Millis>)], within_ms: Millis) -> Vec<String> {
+    let paused =
+        |at: Millis| pauses.iter().find(|(begin, end)| at > begin + within_ms && end.is_none_or(|end| at < end));
+    let violation = |asked: Asked| {
+        let (begin, _) = paused(asked.arrived_ms)?;
+        let late = asked.arrived_ms - begin;
+        Some(format!("{} was requested by process {} {late} ms after the crawl was paused", asked.url, asked.by))
+    };
+    served.asked().into_iter().filter_map(violation).collect()
+}
+
 /// Checks the times of the requests to each site.
 pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> {
     let mut sites: BTreeMap<String, Vec<Asked>> = BTreeMap::new();

@@ -16,6 +16,8 @@ pub struct Revision {
     pub excluded: BTreeSet<usize>,
     /// Page cap from then on.
     pub max_pages: Option<u64>,
+    /// Whether the crawl is paused from then on.
+    pub paused: bool,
     /// Versions that it replaces; if empty, it applies in any case.
     pub replaces: Vec<u64>,
 }
@@ -62,9 +64,27 @@ pub(crate) fn cap(random: &mut Random, web: &Web, mut revisions: Vec<Revision>) 
         let excluded = revisions.iter().rev().find(|revision| revision.at_ms <= *at_ms);
         let excluded = excluded.map(|revision| revision.excluded.clone()).unwrap_or_default();
         let index = revisions.partition_point(|revision| revision.at_ms <= *at_ms);
-        revisions.insert(index, Revision { at_ms: *at_ms, excluded, max_pages: *max_pages, replaces: vec![] });
+        revisions.insert(index, Revision { at_ms: *at_ms, excluded, max_pages: *max_pages, ..Revision::default() });
     }
     (Some(first), revisions)
+}
+
+/// Pauses the crawl in one of five schedules, for up to a minute.
+pub(crate) fn pause(random: &mut Random, first: &Revision, mut revisions: Vec<Revision>) -> Vec<Revision> {
+    if !random.chance(20) {
+        return revisions;
+    }
+    let begin_ms = random.between(1_000, 30_000);
+    let end_ms = begin_ms + random.between(1_000, 60_000);
+    for (at_ms, paused) in [(begin_ms, true), (end_ms, false)] {
+        let index = revisions.partition_point(|revision| revision.at_ms <= at_ms);
+        let before = index.checked_sub(1).and_then(|index| revisions.get(index)).unwrap_or(first);
+        revisions.insert(index, Revision { at_ms, paused, ..before.clone() });
+    }
+    for revision in revisions.iter_mut().filter(|revision| (begin_ms..end_ms).contains(&revision.at_ms)) {
+        revision.paused = true;
+    }
+    revisions
 }
 
 /// Builds the definition of a web's crawl as of this revision.
@@ -78,6 +98,7 @@ pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, no
         max_depth: web.max_depth,
         max_pages: revision.max_pages,
         traps: orbweaver_messages::Traps::default(),
+        paused: revision.paused,
         pins: Pins {
             partitions: settings.partitions,
             suffix_list: SUFFIX_LIST_VERSION.to_owned(),

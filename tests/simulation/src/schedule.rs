@@ -22,13 +22,13 @@ use crate::{
     fleet::{Ended, Fleet, Ground},
     gate::Gate,
     groups::Groups,
-    judge::{Losses, Repeats, judge_pages, judge_politeness, outdated_rows, repeats},
+    judge::{Losses, Repeats, judge_pages, judge_pauses, judge_politeness, outdated_rows, repeats},
     network::{Line, ProcessLog, Weather, lock},
     observer::{Observed, Observer, tps},
     pages::PageTruth,
     process::{Outside, SharedStore},
     random::Random,
-    revisions::{Revision, cap, definition},
+    revisions::{Revision, cap, definition, pause},
     settings::{Service, Settings},
     time::Time,
     web::{Asked, Expectation, Served, Web},
@@ -36,6 +36,9 @@ use crate::{
 
 /// Virtual time within which a schedule must be complete, in milliseconds.
 const WITHIN_MS: u64 = 4 * 3_600_000;
+/// Time within which a pause holds at every process, whatever the faults: a process that does not read `crawl.control`
+/// owns its partitions for a session at most, and sends for half of it.
+const PAUSES_WITHIN_MS: Millis = 45_000;
 /// Interval of deletion and compaction of the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// Default `min.compaction.lag.ms`; longer than any failover.
@@ -64,6 +67,8 @@ pub struct Scenario {
     pub faults: Vec<Planned>,
     /// Changes of the crawl's definition during the run.
     pub revisions: Vec<Revision>,
+    /// Time within which a pause holds at every process, in milliseconds.
+    pub pauses_within_ms: Millis,
     /// Page cap at the start.
     pub max_pages: Option<u64>,
     /// Largest record that the log accepts, in bytes.
@@ -99,6 +104,8 @@ impl Scenario {
         settings.record_limit = record_limit;
         settings.pass_links = random.split("pass links").pick(&[1, 3, settings.pass_links, settings.pass_links]);
         let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
+        let first = Revision { max_pages, ..Revision::default() };
+        let revisions = pause(&mut random.split("pause"), &first, revisions);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
             seed,
@@ -107,6 +114,7 @@ impl Scenario {
             weather,
             faults,
             revisions,
+            pauses_within_ms: PAUSES_WITHIN_MS,
             max_pages,
             record_limit,
             readers_lag_ms: 0,
@@ -194,6 +202,8 @@ struct Schedule {
     retention: Retention,
     swept: Instant,
     revisions: VecDeque<Revision>,
+    /// Times at which the crawl was paused, and resumed.
+    pauses: Vec<(Millis, Option<Millis>)>,
     pages: PageTruth,
     longest_span: u64,
     most_outstanding: u64,
@@ -258,6 +268,7 @@ impl Schedule {
             random: random.split("schedule"),
             swept: Instant::now(),
             revisions: scenario.revisions.iter().cloned().collect(),
+            pauses: vec![],
             pages: PageTruth::default(),
             longest_span: 0,
             most_outstanding: 0,
@@ -344,11 +355,18 @@ impl Schedule {
             let Scenario { web, settings, .. } = &self.scenario;
             let definition = definition(web, settings, revision, self.time.now());
             let record = self.record(topic::CONTROL, 0, &crawl_key(&CrawlName::default()), encode(&definition));
-            let max_pages = revision.max_pages;
+            let (max_pages, paused) = (revision.max_pages, revision.paused);
             self.revisions.pop_front();
             self.pages.limit(&self.log, max_pages);
             let revised = self.log.append(vec![record]).await;
             debug_assert!(revised.is_ok());
+            let now = self.time.now();
+            match self.pauses.last_mut() {
+                Some((_, end @ None)) if !paused => *end = Some(now),
+                Some((_, None)) => {}
+                _ if paused => self.pauses.push((now, None)),
+                _ => {}
+            }
         }
     }
 
@@ -410,6 +428,7 @@ impl Schedule {
         losses.extend(self.fleet.ended.iter().map(|ended| (ended.process, moment(ended.at))));
         losses.extend(self.groups.expelled().iter().map(|expelled| (expelled.process, moment(expelled.at))));
         violations.extend(judge_politeness(&self.served, &losses));
+        violations.extend(judge_pauses(&self.served, &self.pauses, self.scenario.pauses_within_ms));
         let by_poison = |ended: &Ended| {
             self.scenario.poison.is_some() && ended.error.as_deref().is_some_and(|error| error.contains("poison"))
         };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
 use orbweaver_messages::{
-    Discovered, DiscoveryKind, FROZEN_RETRY_MS, OutcomeKind, Page, SiteSettings, encode, site_key,
+    CrawlDefinition, Discovered, DiscoveryKind, OutcomeKind, Page, SiteSettings, crawl_key, encode, site_key,
 };
 use orbweaver_settings::Section as _;
 use orbweaver_stage::ScriptedClock;
@@ -101,6 +101,19 @@ impl Surroundings {
         let settings = SiteSettings { frozen, replaces: replaces.into(), ..SiteSettings::of("a.example".into(), 0) };
         let mut record = delivered(TopicPartition::new(topic::CONTROL, 0), offset, Some(encode(&settings)));
         record.key = Some(Bytes::from(site_key("a.example")));
+        self.call(|stage, now, acts| stage.receive_tailed(&record, now, acts));
+        self.settle();
+    }
+
+    /// Delivers the record of `crawl.control` at this offset that pauses or resumes a crawl.
+    fn pause(&mut self, offset: Offset, crawl: &str, paused: bool) {
+        let definition = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
+        let definition: CrawlDefinition =
+            decode("crawl definition", Some(&Bytes::from_static(definition.as_bytes()))).unwrap();
+        let definition = CrawlDefinition { name: crawl.parse().unwrap(), paused, ..definition };
+        let key = crawl_key(&definition.name);
+        let mut record = delivered(TopicPartition::new(topic::CONTROL, 0), offset, Some(encode(&definition)));
+        record.key = Some(Bytes::from(key));
         self.call(|stage, now, acts| stage.receive_tailed(&record, now, acts));
         self.settle();
     }

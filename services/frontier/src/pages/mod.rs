@@ -52,6 +52,8 @@ struct Count {
 struct Crawl {
     name: CrawlName,
     max: Option<u64>,
+    /// Whether the crawl is paused.
+    paused: bool,
     counts: BTreeMap<Partition, Count>,
     /// Sum over all partitions.
     sum: Sum,
@@ -155,11 +157,20 @@ impl PageCaps {
         self.crawls[index].max = max;
     }
 
-    /// Returns the number of pages of a crawl that may be requested now. The remainder up to the cap may be larger if
-    /// other instances may use it too.
+    /// Pauses or resumes a crawl.
+    pub fn pause(&mut self, crawl: &CrawlName, paused: bool) {
+        let index = self.index(crawl);
+        self.crawls[index].paused = paused;
+    }
+
+    /// Returns the number of pages of a crawl that may be requested now; none while it is paused. The remainder up to the
+    /// cap may be larger if other instances may use it too.
     #[must_use]
     pub fn slack(&self, crawl: &CrawlName) -> u64 {
         let Some(crawl) = self.crawl(crawl) else { return u64::MAX };
+        if crawl.paused {
+            return 0;
+        }
         let Some(left) = crawl.left() else { return u64::MAX };
         if self.served >= self.partitions {
             return left;
@@ -168,6 +179,12 @@ impl PageCaps {
         let then = u128::from(left) + u128::from(spent);
         let share = (then * u128::from(self.served)).div_ceil(u128::from(self.partitions));
         left.min(u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(spent))
+    }
+
+    /// Returns the number of pages of a crawl in all partitions, as far as it is known here.
+    #[must_use]
+    pub fn pages(&self, crawl: &CrawlName) -> u64 {
+        self.crawl(crawl).map_or(0, |crawl| crawl.sum.pages)
     }
 
     /// Returns the number of pages of all crawls in all partitions, as far as it is known here.
@@ -185,7 +202,15 @@ impl PageCaps {
         capped.into_iter()
     }
 
-    /// Returns the offset of `crawl.frontier` up to which a partition is known to be blocked until a cap is raised.
+    /// Returns the crawls that are paused, by name.
+    pub fn paused(&self) -> impl Iterator<Item = &CrawlName> {
+        let mut paused: Vec<_> = self.crawls.iter().filter(|crawl| crawl.paused).map(|crawl| &crawl.name).collect();
+        paused.sort_unstable();
+        paused.into_iter()
+    }
+
+    /// Returns the offset of `crawl.frontier` up to which a partition is known to be blocked until a cap is raised or a
+    /// crawl is resumed.
     #[must_use]
     pub fn capped_at(&self, partition: Partition) -> Option<Offset> {
         self.latest.get(&partition)?.capped_at

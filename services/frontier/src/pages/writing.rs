@@ -16,7 +16,7 @@ const LONG_MS: Millis = 30_000;
 const CLOSE: u64 = 16;
 
 impl PageCaps {
-    /// Notes that the partition is blocked until the cap of some crawl is raised, one of which is given; see
+    /// Notes that the partition is blocked until some crawl's cap is raised or it is resumed, one of which is given; see
     /// `PageCount::held_at`. `None` if it is not blocked.
     pub fn hold(&mut self, partition: Partition, capped_at: Option<(Offset, &CrawlName)>) {
         let by = capped_at.map(|(_, crawl)| self.index(crawl));

@@ -1,7 +1,7 @@
-//! Site queues paused by their crawl's page cap.
+//! Site queues paused by their crawl's page cap, or with their crawl.
 //!
-//! A queue pauses when its next URL belongs to a crawl at its cap. Reaching a cap thus costs one check per site and
-//! raising it one scheduling step, regardless of queue length; URLs keep their place.
+//! A queue pauses when its next URL belongs to a crawl at its cap, or to a paused one. Reaching a cap thus costs one check
+//! per site and raising it one scheduling step, regardless of queue length; URLs keep their place.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::Millis;
@@ -11,13 +11,14 @@ use super::{PartitionFrontier, RESUME_BATCH};
 use crate::{decision::DecisionContext, index::IndexEntry};
 
 impl PartitionFrontier {
-    /// Returns the number of URLs in capped queues.
+    /// Returns the number of URLs in these queues.
     #[must_use]
     pub fn capped_urls(&self) -> usize {
         self.sites.capped()
     }
 
-    /// Returns the read offset of `crawl.frontier` and one capped crawl, if only a raised cap allows progress.
+    /// Returns the read offset of `crawl.frontier` and one crawl at its cap or paused, if only a raised cap or its
+    /// resumption allows progress.
     #[must_use]
     pub fn capped_at(&self) -> Option<(Offset, &CrawlName)> {
         let is_idle = self.sites.capped() == self.sites.waiting() && self.active.is_empty() && self.outdated.is_empty();
@@ -25,7 +26,7 @@ impl PartitionFrontier {
         is_idle.then_some((self.end, crawl))
     }
 
-    /// Pauses the URL's queue until its crawl's cap is raised; the URL stays first.
+    /// Pauses the URL's queue until its crawl may send requests again; the URL stays first.
     pub(super) fn pause_for_cap(&mut self, crawl: &CrawlName, entry: &IndexEntry, now: Millis) {
         self.sites.hold(entry, now);
         match self.held.get_mut(crawl) {

@@ -73,9 +73,9 @@ pub enum ClusterCommand {
     Seed(SeedArgs),
     /// Show the progress of every stage of a cluster, or wait for completion.
     Status(StatusArgs),
-    /// Show the scope and limits of a crawl of a cluster, or change them while it runs.
+    /// Create, list, show, change, pause and resume the crawls of a cluster.
     #[command(subcommand)]
-    Scope(ScopeVerb),
+    Crawls(CrawlsVerb),
     /// Show the settings of a site, change its rate, freeze or thaw it, on a cluster while crawls run.
     #[command(subcommand)]
     Site(SiteVerb),
@@ -130,10 +130,23 @@ pub struct StatusArgs {
     pub cluster: Cluster,
 }
 
-/// Show the scope and limits of a crawl of a cluster, or change them while it runs.
+/// Create, list, show, change, pause and resume the crawls of a cluster.
 #[derive(Debug, Subcommand)]
-pub enum ScopeVerb {
-    /// Show the definition that applies to a crawl, and its version.
+#[command(after_help = "\
+Exit codes: 0 done, 64 the crawl does not exist (create: exists), or the change is not allowed, 74 the log failed,
+75 another change came first: nothing was changed.")]
+pub enum CrawlsVerb {
+    /// Create a crawl without seeds; `orbweaver seed --crawl NAME` adds them.
+    Create(Box<CrawlsCreate>),
+    /// List all crawls with their state and number of pages.
+    List {
+        /// Print JSON, one line per crawl.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// Show the definition that applies to a crawl, its version, and the number of pages.
     Show {
         /// Name of the crawl.
         #[arg(value_name = "NAME", default_value_t)]
@@ -147,30 +160,62 @@ pub enum ScopeVerb {
     /// Change the definition of a crawl while it runs; options that are not given keep their values.
     #[command(after_help = "\
 All services use the new definition within seconds, without a restart. Queued URLs that are out of scope now are not
-fetched. URLs that were out of scope before are discovered again only when a page that links to them is fetched.
-
-Exit codes: 0 the change applies, 64 the change is not allowed, 74 the log failed,
-75 another change came first: nothing was changed.")]
-    Set(Box<ScopeSet>),
+fetched. URLs that were out of scope before are discovered again only when a page that links to them is fetched.")]
+    Set(Box<CrawlsSet>),
+    /// Send no further request for a crawl, within a second; its URLs stay queued. Requests in flight finish.
+    Pause {
+        #[command(flatten)]
+        target: CrawlsTarget,
+    },
+    /// Resume a paused crawl.
+    Resume {
+        #[command(flatten)]
+        target: CrawlsTarget,
+    },
 }
 
-/// Arguments of `orbweaver scope set`.
+/// Arguments of `orbweaver crawls create`.
 #[derive(Debug, Args)]
-pub struct ScopeSet {
+pub struct CrawlsCreate {
     /// Name of the crawl.
-    #[arg(value_name = "NAME", default_value_t)]
+    #[arg(value_name = "NAME")]
     pub name: CrawlName,
     #[command(flatten)]
     pub extent: Extent,
-    /// Change it only if this version applies, as shown by `scope show`.
-    #[arg(long, value_name = "VERSION")]
-    pub expect: Option<u64>,
+    /// Canonicalization policy; it cannot change later [default: standard].
+    #[arg(long, value_name = "POLICY")]
+    pub canonical: Option<Policy>,
+    /// Domain whose hosts count as separate sites (may be repeated); the same for all crawls of a pipeline.
+    #[arg(long, value_name = "DOMAIN")]
+    pub wide_domain: Vec<String>,
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+/// Arguments of `orbweaver crawls set`.
+#[derive(Debug, Args)]
+pub struct CrawlsSet {
+    #[command(flatten)]
+    pub target: CrawlsTarget,
+    #[command(flatten)]
+    pub extent: Extent,
     /// Canonicalization policy. Fixed when the crawl is created: any other policy is rejected.
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
     /// Domain whose hosts count as separate sites (may be repeated). Fixed as well: any other list is rejected.
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
+}
+
+/// A crawl that changes.
+#[derive(Debug, Args)]
+pub struct CrawlsTarget {
+    /// Name of the crawl.
+    #[arg(value_name = "NAME", default_value_t)]
+    pub name: CrawlName,
+    /// Change it only if this version applies, as shown by `crawls show`.
+    #[arg(long, value_name = "VERSION")]
+    pub expect: Option<u64>,
     #[command(flatten)]
     pub cluster: Cluster,
 }

@@ -3,6 +3,7 @@
 use orbweaver_frontier::{CrawlScopes, page_count, pages::PageCaps, scope::ControlChange};
 use orbweaver_log::{Log, Offset, topic_partitions};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
+use orbweaver_scope::Definitions;
 use orbweaver_stage::completion::{OffsetSnapshot, PartitionOffsets};
 use orbweaver_url::CrawlName;
 use serde::Serialize;
@@ -27,7 +28,7 @@ pub struct CappedCrawl {
 }
 
 impl CappedCrawl {
-    /// Describes the crawl in words. After `scope set` no results are kept for a collector that ended at the cap.
+    /// Describes the crawl in words. After `crawls set` no results are kept for a collector that ended at the cap.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { crawl, pages, max_pages, at_cap } = self;
@@ -36,7 +37,7 @@ impl CappedCrawl {
             true => format!(
                 "crawl `{crawl}` is at its cap: {pages} of {max} pages; to continue, raise --max-pages in the command \
                  that collects its results (`orbweaver crawl --brokers … --out`), or with \
-                 `orbweaver scope set {crawl}` if none does"
+                 `orbweaver crawls set {crawl}` if none does"
             ),
             false => format!("crawl `{crawl}`: {pages} of at most {max} pages"),
         }
@@ -70,12 +71,31 @@ impl Caps {
                         self.pages.apply(record.offset, &count);
                     } else if let ControlChange::Definition(crawl) = self.scopes.apply(&record) {
                         self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
+                        self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
                     }
                 }
             }
             *read = reader.position();
         }
         Ok(())
+    }
+
+    /// Returns the definitions of all crawls.
+    #[must_use]
+    pub fn definitions(&self) -> &Definitions {
+        self.scopes.definitions()
+    }
+
+    /// Returns the number of fetched pages of a crawl, as far as the frontiers have recorded them.
+    #[must_use]
+    pub fn pages(&self, crawl: &CrawlName) -> u64 {
+        self.pages.pages(crawl)
+    }
+
+    /// Returns the names of the paused crawls.
+    #[must_use]
+    pub fn paused(&self) -> Vec<CrawlName> {
+        self.pages.paused().cloned().collect()
     }
 
     /// Returns the crawls that have a cap, by name.
@@ -90,13 +110,15 @@ impl Caps {
         capped.collect()
     }
 
-    /// Returns `true` if two offset snapshots prove that only URLs that are capped are left.
+    /// Returns `true` if two offset snapshots prove that only URLs that are capped are left; never while a crawl is paused,
+    /// whose URLs may be among them.
     #[must_use]
     pub fn is_all_that_is_left(&self, first: &OffsetSnapshot, second: &OffsetSnapshot) -> bool {
         let held = |standing: &PartitionOffsets| {
             standing.tp.topic == FRONTIER && self.pages.capped_at(standing.tp.partition) == Some(standing.end)
         };
-        self.pages.capped().any(|(_, standing)| standing.pages >= standing.max)
+        self.pages.paused().next().is_none()
+            && self.pages.capped().any(|(_, standing)| standing.pages >= standing.max)
             && second.confirms_quiescence(first, held)
     }
 }

@@ -208,7 +208,7 @@ impl Collecting {
                 }
                 eprintln!(
                     "to collect results beyond the cap, repeat this command with a higher --max-pages: if \
-                     `orbweaver scope set` raises the cap, results are not retained for {}",
+                     `orbweaver crawls set` raises the cap, results are not retained for {}",
                     out.display()
                 );
             }

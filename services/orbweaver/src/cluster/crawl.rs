@@ -117,7 +117,7 @@ pub(super) async fn begin(
 async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &CrawlName) -> Result<Option<CrawlDefinition>, Failure> {
     let known = definition::find(log, name).await?;
     let canonical = canonical(known.as_ref(), args.canonical)?;
-    let wide = wide(definition::wide_domains(log).await?, args)?;
+    let wide = wide(definition::wide_domains(log).await?, &args.wide_domain)?;
     let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?, canonical, wide);
     let Some(known) = known else {
         let wanted = definition::of(&Settings::new(args, vec![])?, 0, SystemClock.now());
@@ -170,8 +170,8 @@ fn canonical(known: Option<&CrawlDefinition>, given: Option<Policy>) -> Result<P
 }
 
 /// Returns the wide domains of the pipeline: those that its first crawl has pinned, otherwise the given ones.
-fn wide(pinned: Option<Vec<String>>, args: &CrawlArgs) -> Result<Vec<String>, Failure> {
-    let given: Vec<String> = wide_domains(args)?.iter().map(str::to_owned).collect();
+pub(super) fn wide(pinned: Option<Vec<String>>, given: &[String]) -> Result<Vec<String>, Failure> {
+    let given: Vec<String> = wide_domains(given)?.iter().map(str::to_owned).collect();
     match pinned {
         Some(pinned) if !given.is_empty() && given != pinned => Err(Failure::Usage(format!(
             "--wide-domain was `{}` when the first crawl of this pipeline was created and is now `{}`: it is the \

@@ -8,7 +8,7 @@
 //! | [`crawl`] | `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, watches it to its end |
 //! | `collector` | collector of a crawl's results, with a consumer group per directory |
 //! | [`stage_status`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
-//! | [`scope`] | `orbweaver scope`: shows the definition of a crawl, changes it while the crawl runs |
+//! | [`crawls`] | `orbweaver crawls`: creates, lists and shows crawls, changes, pauses and resumes them while they run |
 //! | [`site`] | `orbweaver site`: settings of a site, which apply while crawls run |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists topics |
 //! | [`consumers`] | `orbweaver consumers`: declares groups that keep records from being deleted |
@@ -20,8 +20,8 @@ mod collector;
 pub mod connection;
 pub mod consumers;
 pub mod crawl;
+pub mod crawls;
 pub mod dead_letters;
-pub mod scope;
 pub mod seed;
 pub mod site;
 pub mod stage_status;
@@ -35,7 +35,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), crate::exit::Failure> 
     match command {
         ClusterCommand::Seed(args) => seed::run(args),
         ClusterCommand::Status(args) => status::run(args),
-        ClusterCommand::Scope(args) => scope::run(args),
+        ClusterCommand::Crawls(args) => crawls::run(args),
         ClusterCommand::Site(args) => site::run(args),
         ClusterCommand::Topics(args) => topics::run(args),
         ClusterCommand::Consumers(args) => consumers::run(args),

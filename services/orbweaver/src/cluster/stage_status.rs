@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use orbweaver_log::Offset;
 use orbweaver_messages::topic;
 use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot, PartitionOffsets};
+use orbweaver_url::CrawlName;
 use serde::Serialize;
 
 use super::caps::{CappedCrawl, Caps};
@@ -65,6 +66,9 @@ pub struct Status {
     pub stuck: Option<u64>,
     /// Crawls with a page cap.
     pub caps: Vec<CappedCrawl>,
+    /// Paused crawls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paused: Vec<CrawlName>,
     /// Records that were deleted before they were processed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<Deleted>,
@@ -101,6 +105,7 @@ impl Status {
             dead_letters,
             stuck: None,
             caps: caps.crawls(),
+            paused: caps.paused(),
             deleted: second.overtaken_since(first).map(deleted).collect(),
             stages,
         }
@@ -143,6 +148,7 @@ impl Status {
         }
         lines.push(String::new());
         lines.extend(self.caps.iter().map(CappedCrawl::text));
+        lines.extend(self.paused.iter().map(|crawl| format!("crawl `{crawl}` is paused")));
         lines.extend(self.deleted.iter().map(ToString::to_string));
         lines.push(format!(
             "{}: {} queued, {} in flight, {} dead letters{}",

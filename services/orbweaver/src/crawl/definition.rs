@@ -36,6 +36,7 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         max_depth: None,
         max_pages: None,
         traps: Traps::default(),
+        paused: false,
         pins,
         created_at_ms: now,
         replaces: vec![],
@@ -79,6 +80,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         max_depth: Some(max_depth),
         max_pages: Some(max_pages),
         traps: Some(traps),
+        paused: None,
     };
     revise(log, &CrawlName::default(), revision, None, now).await.map(drop)
 }
@@ -110,7 +112,7 @@ pub async fn revise(
     let first = |version: Version| {
         Failure::Stopped(format!(
             "another change of the crawl `{name}` came first: version {version} applies, and nothing was changed; \
-             check it with `orbweaver scope show`, then repeat the command"
+             check it with `orbweaver crawls show`, then repeat the command"
         ))
     };
     if expected.is_some_and(|expected| expected != was.version) {

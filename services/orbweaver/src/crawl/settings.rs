@@ -82,7 +82,7 @@ impl Settings {
             exclude: patterns(&args.extent.exclude).unwrap_or_default(),
             traps: args.extent.traps.unwrap_or_default(),
             canonical: args.canonical.unwrap_or_default(),
-            wide_domains: wide_domains(args)?.iter().map(str::to_owned).collect(),
+            wide_domains: wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
             concurrency: args.concurrency.unwrap_or(64),
             user_agent: user_agent(args)?,
@@ -110,7 +110,7 @@ impl Settings {
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
         check.given("--traps", Some(self.traps.name()), args.extent.traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
-        let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
+        let wide: Vec<_> = wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect();
         check.list("--wide-domain", &self.wide_domains, &wide);
         let header = headers::accepted(&args.header)?;
         check.list("--header", &self.header, &header);
@@ -230,8 +230,8 @@ impl Check {
 }
 
 /// Returns the wide domains that were given.
-pub fn wide_domains(args: &CrawlArgs) -> Result<WideDomains, Failure> {
-    WideDomains::new(&args.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))
+pub fn wide_domains(given: &[String]) -> Result<WideDomains, Failure> {
+    WideDomains::new(given).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))
 }
 
 fn user_agent(args: &CrawlArgs) -> Result<String, Failure> {

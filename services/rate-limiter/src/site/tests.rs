@@ -16,7 +16,7 @@ pub(crate) fn outcome(
     took_ms: Millis,
 ) -> OutcomeFields<'static> {
     OutcomeFields {
-        context: ContextFields { site: Cow::Borrowed("a.example") },
+        context: ContextFields { crawl: Cow::Borrowed("docs"), site: Cow::Borrowed("a.example") },
         kind,
         status: Some(status),
         requested_at_ms: Some(requested_at_ms),

@@ -1,8 +1,9 @@
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use orbweaver_log::TopicPartition;
-use orbweaver_messages::{FROZEN_RETRY_MS, OutcomeKind, SiteSettings, encode, site_key, topic};
-use orbweaver_scope::{ControlRecord, SiteChange};
+use orbweaver_messages::{OutcomeKind, SiteSettings, encode, site_key, topic};
+use orbweaver_scope::{ControlChange, ControlRecord};
 use orbweaver_settings::Rate;
 use proptest::prelude::*;
 
@@ -22,7 +23,10 @@ fn sites(terms: &SiteTerms, epoch: Offset, memories: Vec<SiteState>, now: Millis
 }
 
 fn dispatch(now: Millis) -> DispatchFields<'static> {
-    DispatchFields { context: ContextFields { site: Cow::Borrowed("a.example") }, not_after_ms: now + 30_000 }
+    DispatchFields {
+        context: ContextFields { crawl: Cow::Borrowed("docs"), site: Cow::Borrowed("a.example") },
+        not_after_ms: now + 30_000,
+    }
 }
 
 /// Returns a record of `a.example`.
@@ -127,7 +131,7 @@ fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
     let mut sites = sites(&terms, 0, vec![], T);
     sites.decide(&terms, &dispatch(T), T);
     let slow = OutcomeFields {
-        context: ContextFields { site: Cow::Borrowed("slow.example") },
+        context: ContextFields { crawl: Cow::Borrowed("docs"), site: Cow::Borrowed("slow.example") },
         crawl_delay_ms: Some(9000),
         ..outcome(OutcomeKind::Fetched, 200, T, 0)
     };
@@ -146,7 +150,7 @@ fn control(terms: &mut SiteTerms, offset: Offset, settings: Option<SiteSettings>
     let (key, replaces) = (site_key("a.example"), (0..offset).collect());
     let value = settings.map(|settings| encode(&SiteSettings { replaces, ..settings }));
     let record = ControlRecord { partition: 0, offset, key: Some(key.as_bytes()), value: value.as_ref() };
-    assert_eq!(terms.apply(record), SiteChange::Applied("a.example".into()));
+    assert_eq!(terms.apply(record), ControlChange::Site("a.example".into()));
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn a_frozen_site_gets_no_request_and_a_slower_one_its_own_interval_also_from_a_s
     let mut sites = sites(&terms, 0, vec![], T);
     let settings = SiteSettings::of("a.example".into(), T);
     control(&mut terms, 1, Some(SiteSettings { frozen: true, ..settings.clone() }));
-    let frozen = Decision::Defer { reason: Deferral::Frozen, retry_at_ms: T + FROZEN_RETRY_MS };
+    let frozen = Decision::Defer { reason: Deferral::Frozen, retry_at_ms: T + 10_000 };
     assert_eq!(sites.decide(&terms, &dispatch(T), T), frozen);
     control(&mut terms, 2, Some(SiteSettings { interval_ms: Some(1500), ..settings.clone() }));
     let passed = |not_before_ms| Decision::Pass { not_before_ms, interval_ms: 1500 };
@@ -170,6 +174,20 @@ fn a_frozen_site_gets_no_request_and_a_slower_one_its_own_interval_also_from_a_s
     control(&mut terms, 4, None);
     let Decision::Pass { interval_ms, .. } = sites.decide(&terms, &dispatch(at), at) else { panic!() };
     assert_eq!(interval_ms, 1000);
+}
+
+#[test]
+fn a_dispatch_of_a_paused_crawl_is_deferred_and_takes_no_time_of_its_site() {
+    let mut terms = SiteTerms::new(RateLimiterConfig::default());
+    let mut sites = sites(&terms, 0, vec![], T);
+    let paused = include_str!("../../../../schemas/examples/crawl-definition/1/paused.json");
+    let paused = Bytes::from_static(paused.as_bytes());
+    terms.apply(ControlRecord { partition: 0, offset: 12, key: Some(b"crawl/docs"), value: Some(&paused) });
+    let held = Decision::Defer { reason: Deferral::Paused, retry_at_ms: T + 1000 };
+    assert_eq!(sites.decide(&terms, &dispatch(T), T), held);
+    let context = ContextFields { crawl: Cow::Borrowed("news"), site: Cow::Borrowed("a.example") };
+    let other = DispatchFields { context, ..dispatch(T) };
+    assert_eq!(sites.decide(&terms, &other, T), Decision::Pass { not_before_ms: T, interval_ms: 1000 });
 }
 
 #[test]

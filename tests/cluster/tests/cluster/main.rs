@@ -4,6 +4,7 @@ mod capped;
 mod commands;
 mod consumers;
 mod crawl;
+mod crawls;
 mod heavy;
 mod memory;
 mod process;

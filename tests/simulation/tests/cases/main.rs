@@ -262,6 +262,26 @@ fn what_waits_when_the_scope_becomes_narrower_ends_unasked_and_the_crawl_complet
     assert!(unasked * 20 > all, "{unasked} of {all} requests were spared");
 }
 
+/// A pause for a minute, after three seconds, while nothing fails.
+fn paused(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    let revision = |at_ms, paused| Revision { at_ms, paused, ..Revision::default() };
+    scenario.revisions = vec![revision(3_000, true), revision(63_000, false)];
+    // The log delivers a record within half a second in rough weather.
+    scenario.pauses_within_ms = 1_000;
+    scenario
+}
+
+#[test]
+fn a_paused_crawl_sends_nothing_after_a_second_and_completes_once_it_is_resumed() {
+    let counts = Counts::new().unwrap();
+    for seed in 0..50 {
+        let report = run(paused(seed), &counts);
+        assert!(!violated(&report), "{}", described(&report));
+        assert!(report.asked.iter().any(|asked| asked.arrived_ms > 0), "seed {seed}");
+    }
+}
+
 /// A cap at half of the pages, counted by one or several frontiers, and removed after a while.
 fn capped(seed: u64, frontiers: u64) -> Scenario {
     let mut scenario = calm(seed);

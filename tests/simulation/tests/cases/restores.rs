@@ -186,7 +186,7 @@ fn a_page_whose_outcome_is_written_last_is_not_lost_with_its_fetcher() {
 fn two_revise_the_same_version(seed: u64) -> Scenario {
     let web = web(&[(0, &[1]), (0, &[2]), (0, &[3, 4]), (0, &[]), (0, &[])]);
     let revision =
-        |at_ms, page| Revision { at_ms, excluded: BTreeSet::from([page]), max_pages: None, replaces: vec![0] };
+        |at_ms, page| Revision { at_ms, excluded: BTreeSet::from([page]), replaces: vec![0], ..Revision::default() };
     Scenario { revisions: vec![revision(400, 3), revision(500, 4)], ..crawl(seed, web) }
 }
 

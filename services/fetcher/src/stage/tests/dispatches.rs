@@ -129,11 +129,60 @@ fn a_frozen_site_gets_no_further_request_and_a_thawed_one_goes_on() {
     around.pass(5000);
     assert_eq!(around.asked().len(), 1);
     let retry_at_ms = around.outcomes().last().and_then(|outcome| outcome.retry_at_ms);
-    assert_eq!(retry_at_ms, Some(START + 1001 + FROZEN_RETRY_MS));
+    assert_eq!(retry_at_ms, Some(START + 1001 + 10_000));
     around.control(6, false, &[5]);
     around.deliver(&around.ready("https://a.example/three", 3));
     around.pass(2000);
     assert_eq!(around.asked()[1..], ["https://a.example/three"]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_dispatch_whose_robots_txt_is_loaded_while_its_site_is_frozen_or_its_crawl_is_paused_is_not_requested() {
+    for reason in ["frozen", "paused"] {
+        let mut around = polite();
+        around.store_robots(0, START + 1_000_000);
+        let ready = around.ready("https://a.example/one", 0);
+        around.deliver(&ready);
+        match reason {
+            "frozen" => around.control(5, true, &[]),
+            _ => around.pause(5, &ready.dispatch.context.crawl, true),
+        }
+        around.pass(5000);
+        assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, reason)]);
+        assert_eq!(around.asked(), [""; 0]);
+        around.assert_all_complete();
+    }
+}
+
+#[test]
+fn a_paused_crawl_gets_no_further_request_while_another_at_the_same_sites_does_and_resumes() {
+    let mut around = polite();
+    around.client.on(ROBOTS, robots(""));
+    around.client.on("https://a.example/other", page("other"));
+    around.client.on("https://a.example/later", page("later"));
+    let dispatch = |around: &mut Surroundings, crawl: &str, path: &str, sequence| {
+        let mut ready = around.ready(&format!("https://a.example/{path}"), sequence);
+        ready.interval_ms = 1000;
+        ready.dispatch.context.crawl = crawl.parse().unwrap();
+        around.deliver(&ready);
+    };
+    dispatch(&mut around, "docs", "one", 0);
+    dispatch(&mut around, "docs", "two", 1);
+    dispatch(&mut around, "news", "other", 2);
+    around.pause(5, "docs", true);
+    let paused = some(OutcomeKind::Deferred, "paused");
+    assert_eq!(around.kinds(), [paused.clone(), paused.clone()]);
+    let retry_at_ms = around.outcomes().last().and_then(|outcome| outcome.retry_at_ms);
+    assert_eq!(retry_at_ms, Some(START + 1000));
+    dispatch(&mut around, "docs", "three", 3);
+    around.pass(5000);
+    assert_eq!(around.asked(), [ROBOTS, "https://a.example/other"]);
+    assert_eq!(around.kinds()[2..], [paused, (OutcomeKind::Fetched, None)]);
+    around.pause(6, "docs", false);
+    dispatch(&mut around, "docs", "later", 4);
+    around.pass(2000);
+    assert_eq!(around.asked()[2..], ["https://a.example/later"]);
     around.assert_all_complete();
 }
 

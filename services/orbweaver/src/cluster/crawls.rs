@@ -1,0 +1,213 @@
+//! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses and resumes them while they
+//! run.
+
+use orbweaver_log::Log;
+use orbweaver_messages::{CrawlDefinition, Scope, topic::CONTROL};
+use orbweaver_scope::{Applied, Revision, Version};
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::{CrawlName, WideDomains};
+use serde::Serialize;
+
+use super::{
+    args::{CrawlsCreate, CrawlsSet, CrawlsTarget, CrawlsVerb},
+    caps::Caps,
+    connection::block_on,
+    crawl::wide,
+};
+use crate::{
+    crawl::{
+        definition::{self, Revised},
+        progress::number,
+    },
+    exit::{Failure, failed},
+    export::rfc3339,
+    tools::{json_line, to_stdout},
+};
+
+/// Runs `orbweaver crawls`.
+///
+/// # Errors
+/// Fails if there is no such crawl, the change is not allowed, another change came first, or the log fails.
+pub fn run(verb: &CrawlsVerb) -> Result<(), Failure> {
+    block_on(async {
+        match verb {
+            CrawlsVerb::Create(new) => create(&new.cluster.connect().await?, new).await,
+            CrawlsVerb::List { json, cluster } => list(&cluster.connect().await?, *json).await,
+            CrawlsVerb::Show { name, json, cluster } => show(&cluster.connect().await?, name, *json).await,
+            CrawlsVerb::Set(set) => {
+                let revision = revision(set)?;
+                let log = set.target.cluster.connect().await?;
+                pinned(set, &applied(&log, &set.target.name).await?)?;
+                change(&log, &set.target, revision).await
+            }
+            CrawlsVerb::Pause { target } => pause(target, true).await,
+            CrawlsVerb::Resume { target } => pause(target, false).await,
+        }
+    })
+}
+
+async fn pause(target: &CrawlsTarget, paused: bool) -> Result<(), Failure> {
+    let revision = Revision { paused: Some(paused), ..Revision::default() };
+    change(&target.cluster.connect().await?, target, revision).await
+}
+
+async fn create(log: &dyn Log, new: &CrawlsCreate) -> Result<(), Failure> {
+    let CrawlsCreate { name, extent, canonical, wide_domain, .. } = new;
+    if definition::find(log, name).await?.is_some() {
+        let exists = format!("the crawl `{name}` exists; change it with `orbweaver crawls set {name}`");
+        return Err(Failure::Usage(exists));
+    }
+    let wide = wide(definition::wide_domains(log).await?, wide_domain)?;
+    let partitions = log.partitions(CONTROL).map_err(failed)?;
+    let pins = definition::pins(partitions, canonical.unwrap_or_default(), wide);
+    let now = SystemClock.now();
+    let plain = definition::new(name, extent.scope.unwrap_or(Scope::Host), pins, now);
+    let wanted = extent.revision().of(&plain).map_err(|error| definition::refused(&error))?;
+    let version = definition::write(log, &wanted, now).await?;
+    to_stdout(|out| writeln!(out, "crawl `{name}`: created as version {version}"))
+}
+
+/// A crawl as printed by `crawls list --json` and `crawls show --json`.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    version: Version,
+    /// Fetched pages, as far as the frontiers have recorded them.
+    pages: u64,
+    definition: &'a CrawlDefinition,
+    /// Reason why the last definition that was written does not apply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(caps: &Caps, applied: &'a Applied) -> Self {
+        let Applied { version, definition, .. } = applied;
+        let refused = caps.definitions().refused(&definition.name).map(ToString::to_string);
+        Self { version: *version, pages: caps.pages(&definition.name), definition, refused }
+    }
+
+    fn state(&self) -> &'static str {
+        let is_at_cap = self.definition.max_pages.is_some_and(|max| self.pages >= max);
+        match self.definition.paused {
+            true => "paused",
+            false if is_at_cap => "at its cap",
+            false => "running",
+        }
+    }
+
+    /// Returns the line of `crawls list`.
+    fn line(&self) -> String {
+        let CrawlDefinition { name, scope, max_pages, created_at_ms, .. } = self.definition;
+        let max = max_pages.map_or_else(|| "none".to_owned(), number);
+        let (state, pages, scope) = (self.state(), number(self.pages), scope.name());
+        format!("{name:<24} {state:<11}{pages:>13}{max:>13}  {scope:<6}{}", rfc3339(*created_at_ms))
+    }
+
+    /// Returns the text of `crawls show`.
+    fn text(&self) -> String {
+        let CrawlDefinition { name, scope, include, exclude, max_depth, max_pages, traps, pins, created_at_ms, .. } =
+            self.definition;
+        let list =
+            |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join("\n               ") };
+        let depth = max_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string());
+        let pages = max_pages.map_or_else(|| "none".to_owned(), number);
+        let mut lines = vec![
+            format!("crawl `{name}`, version {} of its definition", self.version),
+            format!("  state        {}", self.state()),
+            format!("  pages        {}", number(self.pages)),
+            format!("  scope        {}", scope.name()),
+            format!("  include      {}", list(include)),
+            format!("  exclude      {}", list(exclude)),
+            format!("  max depth    {depth}"),
+            format!("  max pages    {pages}"),
+            format!("  traps        {}", traps.name()),
+            format!("  canonical    {}", pins.canonical_policy),
+            format!("  wide domains {}", list(&pins.wide_domains)),
+            format!("  created      {}", rfc3339(*created_at_ms)),
+        ];
+        if let Some(reason) = &self.refused {
+            lines.push(format!("a later definition cannot be used, and has no effect: {reason}"));
+        }
+        lines.join("\n")
+    }
+}
+
+async fn list(log: &dyn Log, json: bool) -> Result<(), Failure> {
+    let mut caps = Caps::default();
+    caps.update(log).await?;
+    to_stdout(|out| {
+        if !json {
+            let (crawl, state, pages, max, scope) = ("crawl", "state", "pages", "max pages", "scope");
+            writeln!(out, "{crawl:<24} {state:<11}{pages:>13}{max:>13}  {scope:<6}created")?;
+        }
+        for (_, applied) in caps.definitions().all() {
+            let shown = Shown::of(&caps, applied);
+            if json { json_line(out, &shown)? } else { writeln!(out, "{}", shown.line())? }
+        }
+        Ok(())
+    })
+}
+
+async fn show(log: &dyn Log, name: &CrawlName, json: bool) -> Result<(), Failure> {
+    let mut caps = Caps::default();
+    caps.update(log).await?;
+    let refused = caps.definitions().refused(name).map(ToString::to_string);
+    let Some(applied) = caps.definitions().applied(name) else { return Err(missing(name, refused)) };
+    let shown = Shown::of(&caps, applied);
+    to_stdout(|out| if json { json_line(out, &shown) } else { writeln!(out, "{}", shown.text()) })
+}
+
+/// Returns the definition that applies to a crawl.
+async fn applied(log: &dyn Log, name: &CrawlName) -> Result<CrawlDefinition, Failure> {
+    definition::find(log, name).await?.ok_or_else(|| missing(name, None))
+}
+
+fn missing(name: &CrawlName, refused: Option<String>) -> Failure {
+    match refused {
+        Some(reason) => Failure::Output(format!("the definition of the crawl `{name}` cannot be used: {reason}")),
+        None => Failure::Usage(format!("there is no crawl `{name}`: create it with `orbweaver crawls create {name}`")),
+    }
+}
+
+/// Returns the change that is requested. Validates it as far as possible before the cluster is contacted.
+fn revision(set: &CrawlsSet) -> Result<Revision, Failure> {
+    let revision = set.extent.revision();
+    let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
+    if revision == Revision::default() && !pinned {
+        return Err(Failure::Usage(
+            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages or --traps".to_owned(),
+        ));
+    }
+    Ok(revision)
+}
+
+async fn change(log: &dyn Log, target: &CrawlsTarget, revision: Revision) -> Result<(), Failure> {
+    let CrawlsTarget { name, expect, .. } = target;
+    applied(log, name).await?;
+    let said = match definition::revise(log, name, revision, *expect, SystemClock.now()).await? {
+        Revised::Unchanged(version) => format!("crawl `{name}`: version {version} already has these values"),
+        Revised::Changed(version, before) => format!("crawl `{name}`: version {version} applies, in place of {before}"),
+    };
+    to_stdout(|out| writeln!(out, "{said}"))
+}
+
+/// Checks that options which cannot change were given with their current values.
+fn pinned(set: &CrawlsSet, definition: &CrawlDefinition) -> Result<(), Failure> {
+    let wide = WideDomains::new(&set.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))?;
+    let wide: Vec<&str> = wide.iter().collect();
+    let pins = &definition.pins;
+    let given = [
+        ("--canonical", &pins.canonical_policy, set.canonical.map(|policy| policy.to_string())),
+        ("--wide-domain", &pins.wide_domains.join(" "), (!wide.is_empty()).then(|| wide.join(" "))),
+    ];
+    for (option, was, is) in given {
+        if let Some(is) = is.filter(|is| is != was) {
+            return Err(Failure::Usage(format!(
+                "{option} was `{was}` when the crawl `{}` was created and is now `{is}`: it cannot change, since it \
+                 determines the keys of the pages; start another crawl",
+                definition.name
+            )));
+        }
+    }
+    Ok(())
+}

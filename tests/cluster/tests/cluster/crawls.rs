@@ -1,0 +1,110 @@
+//! Crawls are created, listed, paused and resumed while processes crawl them.
+
+use anyhow::{Context as _, Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Found, Plan};
+use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::{
+    PATIENCE,
+    scope::{orbweaver, said},
+};
+
+/// Starts a web whose hosts have the addresses, and thus the sites, of every other web here; the ports differ.
+fn web(seed: u64) -> Result<ToyWeb> {
+    let config = WebConfig { seed, pages: 400, links: 12, bytes: 2_000, address_hosts: 2, ..WebConfig::default() };
+    Ok(ToyWeb::start(config, &Serving { port: 0, logging: Logging::Count })?)
+}
+
+/// Waits until the web has received this number of further requests.
+async fn more(web: &ToyWeb, count: u64) -> Result<()> {
+    let (begun, before) = (Instant::now(), web.log().count());
+    while web.log().count() < before + count {
+        ensure!(begun.elapsed() < PATIENCE, "{} of {count} further requests", web.log().count() - before);
+        sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// Runs `orbweaver` with these arguments, and returns its output if it succeeds.
+fn done(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
+    let output = orbweaver(cluster, arguments)?;
+    ensure!(output.status.success(), "{arguments:?}: {}", said(&output));
+    Ok(said(&output))
+}
+
+/// Returns the state of a crawl according to `crawls list`.
+fn state(cluster: &Cluster, crawl: &str) -> Result<String> {
+    let listed = done(cluster, &["crawls", "list"])?;
+    let line = listed.lines().find(|line| line.split_whitespace().next() == Some(crawl));
+    let state =
+        line.and_then(|line| line.split_whitespace().nth(1)).with_context(|| format!("`{crawl}` in {listed}"))?;
+    Ok(state.to_owned())
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_paused_crawl_gets_no_request_while_another_one_does_and_completes_once_it_is_resumed() -> Result<()> {
+    let plan = Plan::on_shared_servers(4).with("ORBWEAVER_RATE_LIMITER__RATE", "10/s");
+    let mut cluster = Cluster::start(plan).await?;
+    let (first, second) = (web(1)?, web(2)?);
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    for (name, web) in [("first", &first), ("second", &second)] {
+        let created = done(&cluster, &["crawls", "create", name, "--scope", "any"])?;
+        ensure!(created.contains(&format!("crawl `{name}`: created as version")), "{created}");
+        done(&cluster, &["seed", web.start_url(), "--crawl", name])?;
+    }
+    more(&first, 20).await?;
+    more(&second, 20).await?;
+
+    let again = orbweaver(&cluster, &["crawls", "create", "first"])?;
+    ensure!(again.status.code() == Some(64) && said(&again).contains("`first` exists"), "{}", said(&again));
+    let missing = orbweaver(&cluster, &["crawls", "pause", "absent"])?;
+    ensure!(missing.status.code() == Some(64) && said(&missing).contains("no crawl `absent`"), "{}", said(&missing));
+    let listed = orbweaver(&cluster, &["crawls", "list", "--json"])?;
+    let listed = serde_json::Deserializer::from_slice(&listed.stdout).into_iter::<serde_json::Value>();
+    let listed = listed.collect::<Result<Vec<_>, _>>()?;
+    for name in ["first", "second"] {
+        let shown = listed.iter().find(|shown| shown["definition"]["name"] == name).context(name)?;
+        ensure!(shown["version"].is_u64() && shown["pages"].is_u64(), "{shown}");
+        ensure!(shown["definition"]["scope"] == "any" && shown["definition"]["paused"].is_null(), "{shown}");
+        let state = state(&cluster, name)?;
+        ensure!(state == "running", "`{name}` is {state}");
+    }
+    let shown = orbweaver(&cluster, &["crawls", "show", "first", "--json"])?;
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout)?;
+    let version = shown["version"].to_string();
+
+    let paused = done(&cluster, &["crawls", "pause", "first", "--expect", &version])?;
+    ensure!(paused.contains(&format!("applies, in place of {version}")), "{paused}");
+    sleep(Duration::from_secs(1)).await;
+    let before = first.log().count();
+    more(&second, 40).await?;
+    ensure!(first.log().count() == before, "{} requests of a paused crawl", first.log().count() - before);
+    ensure!(state(&cluster, "first")? == "paused" && state(&cluster, "second")? == "running", "states after a pause");
+    let late = orbweaver(&cluster, &["crawls", "pause", "first", "--expect", &version])?;
+    ensure!(late.status.code() == Some(75) && said(&late).contains("another change"), "{}", said(&late));
+
+    // Until nothing but the paused crawl is left.
+    let begun = Instant::now();
+    let mut last = 0;
+    while second.log().count() > last {
+        last = second.log().count();
+        ensure!(begun.elapsed() < PATIENCE, "{last} requests of the other crawl");
+        sleep(Duration::from_secs(3)).await;
+    }
+    let waited = orbweaver(&cluster, &["status", "--wait", "--max-time", "5s"])?;
+    let words = said(&waited);
+    ensure!(waited.status.code() == Some(75) && words.contains("crawl `first` is paused"), "{words}");
+    ensure!(first.log().count() == before, "{} requests of a paused crawl", first.log().count() - before);
+
+    done(&cluster, &["crawls", "resume", "first"])?;
+    ensure!(state(&cluster, "first")? == "running", "`first` is not resumed");
+    cluster.complete(PATIENCE, &mut instances).await?;
+    let truth = [&first, &second].map(ToyWeb::truth).concat();
+    Found::read(&cluster.log).await?.check(&truth, true)?;
+    for instance in &mut instances {
+        instance.still_runs()?;
+    }
+    cluster.remove().await
+}
