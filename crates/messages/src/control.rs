@@ -127,6 +127,9 @@ pub struct PageCount {
     pub pages: u64,
     /// Dispatches of the crawl without an outcome.
     pub leased: u64,
+    /// URLs of the crawl in `crawl.frontier`, leased ones included.
+    #[serde(default)]
+    pub live: u64,
     /// Offset in `crawl.outcomes` up to which outcomes are counted.
     pub upto: u64,
     /// Offset in `crawl.outcomes` below which all outcomes, of any crawl, are counted in earlier records of this
@@ -136,6 +139,39 @@ pub struct PageCount {
     /// waits for a page cap to be raised or its crawl to be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_at: Option<u64>,
+}
+
+/// Request for the number of live URLs of a crawl in each partition: key `probe/NAME`, in partition 0. A later one of the
+/// same crawl takes its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompletionProbe {
+    pub crawl: CrawlName,
+    /// Log ends of `crawl.frontier`, by partition, up to which the answer must count.
+    pub ends: Vec<u64>,
+    /// Time of the request.
+    pub asked_at_ms: Millis,
+}
+
+/// Answer of the frontier that owns a partition, once it has no dispatch of the crawl that is not durable: key
+/// `answer/PARTITION/NAME`, in the partition of the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompletionAnswer {
+    pub crawl: CrawlName,
+    pub partition: u32,
+    /// Offset of the probe.
+    pub probe: u64,
+    /// Owner epoch of the writer: the offset of its claim on the partition.
+    pub epoch: u64,
+    /// Time since the writer opened the partition, in milliseconds, at least.
+    pub open_for_ms: Millis,
+    /// Offset up to which the writer has read `crawl.frontier`.
+    pub end: u64,
+    /// URLs whose last record in `crawl.frontier` is not a tombstone.
+    pub live: u64,
+    /// Dispatches without an outcome.
+    pub leased: u64,
+    /// Offset in `crawl.frontier` up to which the last URL of the crawl that became live, or ceased to be, is contained.
+    pub moved: u64,
 }
 
 /// Consumer group that keeps records from being deleted.
@@ -208,6 +244,23 @@ pub fn crawl_key(name: &CrawlName) -> String {
 #[must_use]
 pub fn pages_key(crawl: &CrawlName, partition: u32) -> String {
     format!("{PAGES_KEY}{partition}/{crawl}")
+}
+
+/// Prefix of the keys of [`CompletionProbe`]s.
+pub const PROBE_KEY: &str = "probe/";
+/// Prefix of the keys of [`CompletionAnswer`]s.
+pub const ANSWER_KEY: &str = "answer/";
+
+/// Returns the key of the completion probe of a crawl.
+#[must_use]
+pub fn probe_key(crawl: &CrawlName) -> String {
+    format!("{PROBE_KEY}{crawl}")
+}
+
+/// Returns the key of the answer of a partition to the completion probe of a crawl.
+#[must_use]
+pub fn answer_key(crawl: &CrawlName, partition: u32) -> String {
+    format!("{ANSWER_KEY}{partition}/{crawl}")
 }
 
 /// Prefix of the keys of [`PageCount`]s.

@@ -24,8 +24,9 @@ mod url_context;
 
 pub use codec::{MessageError, decode, encode, is_default};
 pub use control::{
-    CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, CrawlDefinition, PAGES_KEY, PageCount, Pins, SITE_KEY, Scope,
-    ScopeEntry, SiteSettings, Traps, crawl_key, pages_key, scope_key, site_key,
+    ANSWER_KEY, CONSUMERS_KEY, CompletionAnswer, CompletionProbe, ConsumerGroup, ConsumerGroups, CrawlDefinition,
+    PAGES_KEY, PROBE_KEY, PageCount, Pins, SITE_KEY, Scope, ScopeEntry, SiteSettings, Traps, answer_key, crawl_key,
+    pages_key, probe_key, scope_key, site_key,
 };
 pub use dead_letter::{DeadLetter, STUCK};
 pub use discovered::{Discovered, DiscoveryKind};

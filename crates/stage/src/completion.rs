@@ -164,7 +164,7 @@ impl OffsetSnapshot {
 /// Returns `true` if there is a record between commit point and log end. Also if this cannot be determined: not in
 /// time, or because the records were deleted during the search (the group has advanced since, and the next snapshot
 /// will show it).
-async fn holds_a_record(log: &dyn Log, standing: &PartitionOffsets) -> Result<bool, LogError> {
+pub(crate) async fn holds_a_record(log: &dyn Log, standing: &PartitionOffsets) -> Result<bool, LogError> {
     let look = async {
         let from = standing.committed.unwrap_or(standing.start).max(standing.start);
         let mut reader = log.reader(standing.tp, from).await?;

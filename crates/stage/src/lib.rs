@@ -54,6 +54,7 @@ mod clock;
 mod commit_metadata;
 mod commits;
 pub mod completion;
+pub mod crawl_completion;
 mod dead_letter;
 mod event_loop;
 mod header_names;

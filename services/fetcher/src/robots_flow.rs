@@ -83,6 +83,7 @@ impl FetcherStage {
     /// Queues a request for a robots.txt at `url`, at the rate of that URL's site. Ends the lookup if no dispatch can
     /// still use it: then no record of its site keeps the partition here, and another fetcher may send requests.
     pub(crate) fn ask_robots_at(&mut self, authority: &Arc<str>, url: Url, at: &mut At<'_>) {
+        self.defer_held(authority, at);
         let Some(lookup) = self.lookups.get(authority) else { return };
         let waits_until = lookup.waiting.iter().map(|active| active.not_after_ms()).max();
         let Some(not_after_ms) = waits_until.filter(|until| at.now <= *until) else {
@@ -106,6 +107,20 @@ impl FetcherStage {
         match self.lookups.get_mut(authority).and_then(|lookup| lookup.stale.take()) {
             Some(stale) => self.apply_stale(authority, &stale, at),
             None => self.defer_lookup(authority, "blocked", until_ms, at),
+        }
+    }
+
+    /// Defers the dispatches that wait for a robots.txt and for which no request may be sent.
+    fn defer_held(&mut self, authority: &Arc<str>, at: &mut At<'_>) {
+        let Some(lookup) = self.lookups.get_mut(authority) else { return };
+        let waiting = std::mem::take(&mut lookup.waiting).into_iter();
+        let (held, waiting): (VecDeque<_>, VecDeque<_>) =
+            waiting.partition(|active| self.controls.hold(&active.dispatch().context.crawl, &active.site).is_some());
+        lookup.waiting = waiting;
+        for active in held {
+            if let Some(hold) = self.hold(&active) {
+                self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+            }
         }
     }
 

@@ -16,6 +16,7 @@ pub mod offsets;
 pub mod pages;
 pub mod partition;
 mod plan_builder;
+mod probes;
 pub mod read_ahead;
 pub mod scope;
 #[cfg(feature = "cluster")]

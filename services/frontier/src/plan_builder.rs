@@ -6,7 +6,7 @@ use orbweaver_messages::{
     DeadLetter, FrontierUrl, MessageError, Millis, Outcome, Topic, decode, encode,
     topic::{DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED},
 };
-use orbweaver_stage::{DEAD_LETTER_HEADER, Origin, Plan, Step};
+use orbweaver_stage::{DEAD_LETTER_HEADER, Origin, Plan, Step, Token};
 use orbweaver_url::Fingerprint;
 
 use crate::{
@@ -92,12 +92,14 @@ impl PlanBuilder {
         record
     }
 
-    pub(crate) fn finish(self, actions: &mut FrontierActions) {
+    /// Turns everything into plans; `dispatches` returns the token of a plan with dispatches.
+    pub(crate) fn finish(self, dispatches: impl FnOnce() -> Token, actions: &mut FrontierActions) {
         if !self.own.is_empty() {
             actions.produce(self.own, self.completes);
         }
         if !self.emitted.is_empty() {
-            actions.produce(self.emitted, vec![]);
+            let steps = vec![Step::Produce(self.emitted)];
+            actions.plans.push(Plan { steps, completes: vec![], token: Some(dispatches()) });
         }
         let steps = [self.letters, self.outcomes, self.tombstones].into_iter().filter(|records| !records.is_empty());
         let steps: Vec<_> = steps.map(Step::Produce).collect();
@@ -174,7 +176,7 @@ mod tests {
         let (outcome, reason) = (outcome.into(), "stuck: for a test".to_owned());
         let given_up = Decision::Abandon { outcome, waiting: waiting.clone().into(), origin, reason };
         appends.add(given_up, &mut actions);
-        appends.finish(&mut actions);
+        appends.finish(|| 0, &mut actions);
         let [Plan { steps, completes, .. }] = &actions.plans[..] else { panic!("{:?}", actions.plans) };
         assert_eq!(completes, &[origin]);
         let first = |step: &Step<_>| if let Step::Produce(records) = step { records.first().cloned() } else { None };

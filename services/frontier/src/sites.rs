@@ -332,13 +332,21 @@ impl SiteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::MemoryIndex;
+    use crate::index::{CrawlKey, MemoryIndex};
 
     #[test]
     fn demoted_urls_that_are_refused_without_a_request_make_no_room_for_more_of_them() {
         let id = QueueKey(1);
-        let entry =
-            |offset| IndexEntry { offset, site: id, depth: 0, failures: 0, blocks: 0, demoted: true, not_before_ms: 0 };
+        let entry = |offset| IndexEntry {
+            offset,
+            crawl: CrawlKey(0),
+            site: id,
+            depth: 0,
+            failures: 0,
+            blocks: 0,
+            demoted: true,
+            not_before_ms: 0,
+        };
         let (mut sites, mut index, mut idle) = (SiteQueues::new(100), MemoryIndex::default(), Offsets::default());
         for offset in 0..30 {
             idle.insert(offset);

@@ -1,6 +1,11 @@
 //! The stage of the frontier: decodes records, opens partitions, groups decisions into plans.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition};
 use orbweaver_messages::{
@@ -11,15 +16,17 @@ use orbweaver_stage::{
     Actions, Incomplete, IndexCheckpoint, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError,
     Step, Token,
 };
+use orbweaver_url::CrawlName;
 
 use crate::{
     FrontierConfig, FrontierView, counted,
     decision::{Decision, DecisionContext},
-    index::{FrontierIndex, Index, IndexError, MemoryIndex},
+    index::{CrawlKey, FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
     pages::PageCaps,
     partition::PartitionFrontier,
     plan_builder::{PlanBuilder, frontier_record, tombstone_of},
+    probes::Probes,
     scope::{ControlChange, CrawlScopes},
 };
 
@@ -46,6 +53,9 @@ pub struct FrontierStage {
     view: Arc<FrontierView>,
     pages: PageCaps,
     scopes: CrawlScopes,
+    probes: Probes,
+    /// Crawls that have had a definition, by key.
+    names: HashMap<CrawlKey, CrawlName>,
     /// Store of all partitions' indexes, if they are on disk.
     index: Option<FrontierIndex>,
     restoring: BTreeMap<Partition, PartitionFrontier>,
@@ -65,6 +75,8 @@ impl FrontierStage {
             view,
             pages: PageCaps::default(),
             scopes: CrawlScopes::default(),
+            probes: Probes::default(),
+            names: HashMap::new(),
             index: None,
             restoring: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -166,15 +178,20 @@ impl FrontierStage {
         }
         self.carry_out(decisions, now, actions)?;
         self.write_counts(now, actions);
+        self.answer_probes(now, actions);
         Ok(())
     }
 
     /// Writes the page counts that are due: those that other instances need soon, and all of them after some time.
     fn write_counts(&mut self, now: Millis, actions: &mut FrontierActions) {
-        for (number, partition) in &self.open {
+        for (number, partition) in &mut self.open {
             if self.draining.contains(number) {
                 continue;
             }
+            partition.report_live(|crawl, live| {
+                let name = self.names.get(&crawl);
+                name.inspect(|name| self.pages.set_live(*number, name, live)).is_some()
+            });
             self.pages.hold(*number, partition.capped_at());
             let counts = self.pages.write(*number, now);
             if !counts.is_empty() {
@@ -182,6 +199,13 @@ impl FrontierStage {
                 let token = Some(counted::token(*number, partition.epoch()));
                 actions.plans.push(Plan { steps, completes: vec![], token });
             }
+        }
+    }
+
+    fn answer_probes(&mut self, now: Millis, actions: &mut FrontierActions) {
+        let answers = self.probes.answers(&self.open, &self.draining, &self.pages, now);
+        if !answers.is_empty() {
+            actions.produce(answers, vec![]);
         }
     }
 
@@ -208,7 +232,7 @@ impl FrontierStage {
                 appends.add(decision, actions);
             }
         }
-        appends.finish(actions);
+        appends.finish(|| self.probes.dispatches(), actions);
         self.show(now)
     }
 
@@ -365,8 +389,12 @@ impl Stage for FrontierStage {
             self.pages.apply(record.offset, &count);
             return Ok(());
         }
+        if self.probes.apply(record) {
+            return Ok(());
+        }
         match self.scopes.apply(record) {
             ControlChange::Definition(crawl) => {
+                self.names.insert(CrawlKey::of(&crawl), crawl.clone());
                 self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
                 self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
                 self.metrics.show_versions(self.scopes.versions());
@@ -406,15 +434,19 @@ impl Stage for FrontierStage {
         _: Millis,
         _: &mut FrontierActions,
     ) -> Result<(), StageError> {
-        // Only plans that write page counts have a token.
-        let (partition, epoch) = counted::named(token);
-        self.pages.settled(partition, epoch);
+        // Otherwise it is a plan that writes page counts.
+        if !self.probes.settled(token) {
+            let (partition, epoch) = counted::named(token);
+            self.pages.settled(partition, epoch);
+        }
         Ok(())
     }
 
     fn refused(&mut self, token: Token, _: &str, _: Millis, _: &mut FrontierActions) -> Result<(), StageError> {
-        let (partition, epoch) = counted::named(token);
-        self.pages.refused(partition, epoch);
+        if !self.probes.settled(token) {
+            let (partition, epoch) = counted::named(token);
+            self.pages.refused(partition, epoch);
+        }
         Ok(())
     }
 
@@ -438,6 +470,7 @@ impl Stage for FrontierStage {
             tracing::warn!(partition, %error, "cannot write the index; the next restore replays more of the log");
         }
         self.pages.leave(partition);
+        self.probes.leave(partition);
         self.draining.retain(|draining| *draining != partition);
     }
 

@@ -1,14 +1,18 @@
 //! Polls for completion, as `orbweaver status --wait` does, and checks the result against the truth.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use orbweaver_log::{MemoryLog, TopicPartition};
+use orbweaver_log::{Log as _, MemoryLog, Offset, TopicPartition};
 use orbweaver_messages::topic;
-use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
+use orbweaver_stage::{
+    completion::{GroupTopic, OffsetSnapshot},
+    crawl_completion::{CrawlCompletion, CrawlProgress},
+};
+use orbweaver_url::CrawlName;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -30,6 +34,8 @@ pub struct Observed {
     pub first_ms: Option<u64>,
     /// Time since which completion has been proved without interruption, in milliseconds from the start.
     pub since_ms: Option<u64>,
+    /// Time of the first proof that the crawl is complete, in milliseconds from the start.
+    pub crawl_ms: Option<u64>,
     /// Violations of the invariants.
     pub violations: Vec<String>,
 }
@@ -58,8 +64,10 @@ impl Observer {
     pub(crate) async fn watch(mut self) {
         let declared = declared();
         let mut last: Option<OffsetSnapshot> = None;
+        let (mut crawl, mut read) = (CrawlCompletion::new(CrawlName::default()), BTreeMap::new());
         loop {
             sleep(Duration::from_millis(self.random.between(200, 3_000))).await;
+            self.prove(&mut crawl, &mut read).await;
             let reading = match OffsetSnapshot::take(&self.log, &declared).await {
                 Ok(reading) => reading,
                 Err(error) => {
@@ -77,6 +85,24 @@ impl Observer {
         }
     }
 
+    /// Takes a step of the proof that the crawl is complete, independently of everything else in the pipeline.
+    async fn prove(&self, crawl: &mut CrawlCompletion, read: &mut BTreeMap<TopicPartition, Offset>) {
+        for tp in tps(&self.memory, topic::CONTROL) {
+            let next = read.entry(tp).or_default();
+            for record in self.memory.records(tp).into_iter().filter(|record| record.offset >= *next) {
+                crawl.apply(&record);
+            }
+            *next = self.memory.bounds(tp).await.map_or(*next, |bounds| bounds.end);
+        }
+        // Without the brokers, the step is repeated.
+        let Ok(CrawlProgress::Complete { .. }) = crawl.step(&self.log, self.time.now(), false).await else { return };
+        let now = self.time.elapsed_ms();
+        let violations = self.incomplete(&format!("the crawl was reported complete at {now} ms"));
+        let mut observed = lock(&self.observed);
+        observed.violations.extend(violations);
+        observed.crawl_ms.get_or_insert(now);
+    }
+
     fn note(&self, is_proven: bool) {
         let mut observed = lock(&self.observed);
         observed.readings += 1;
@@ -86,28 +112,25 @@ impl Observer {
         }
         let now = self.time.elapsed_ms();
         if observed.since_ms.is_none() {
-            let missing = self.missing();
-            if !missing.is_empty() {
-                let shown = missing.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-                observed.violations.push(format!(
-                    "completion was reported at {now} ms although {} pages are missing: {shown}",
-                    missing.len()
-                ));
-            }
-            observed.violations.extend(
-                waiting(&self.memory)
-                    .into_iter()
-                    .take(3)
-                    .map(|key| format!("completion was reported at {now} ms although {key} waits in crawl.frontier")),
-            );
+            observed.violations.extend(self.incomplete(&format!("completion was reported at {now} ms")));
         }
         observed.first_ms.get_or_insert(now);
         observed.since_ms.get_or_insert(now);
     }
 
-    fn missing(&self) -> Vec<String> {
+    /// Describes the work that is left, although the end was `reported`.
+    fn incomplete(&self, reported: &str) -> Vec<String> {
         let documents = documents(&self.memory);
-        self.expected.truth().documents.into_iter().filter(|url| !documents.contains(url)).collect()
+        let missing: Vec<_> =
+            self.expected.truth().documents.into_iter().filter(|url| !documents.contains(url)).collect();
+        let shown = missing.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+        let missing =
+            (!missing.is_empty()).then(|| format!("{reported} although {} pages are missing: {shown}", missing.len()));
+        let waiting = waiting(&self.memory).into_iter().take(3);
+        missing
+            .into_iter()
+            .chain(waiting.map(|key| format!("{reported} although {key} waits in crawl.frontier")))
+            .collect()
     }
 }
 

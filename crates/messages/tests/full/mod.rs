@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::iter::{once, repeat_n};
 
 use orbweaver_messages::{
-    ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, Document, FrontierUrl, Outcome, Page, PageCount,
-    ReadyDispatch, ScopeEntry, Seed, SiteSettings, SiteState, decode, encode,
+    CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, Document,
+    FrontierUrl, Outcome, Page, PageCount, ReadyDispatch, ScopeEntry, Seed, SiteSettings, SiteState, decode, encode,
 };
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -22,7 +22,7 @@ pub(crate) struct Message {
 }
 
 /// Returns every JSON message, with the name of its schema.
-pub(crate) fn messages() -> [(&'static str, Message); 15] {
+pub(crate) fn messages() -> [(&'static str, Message); 17] {
     [
         ("seed", message::<Seed>()),
         ("discovered", message::<Discovered>()),
@@ -36,6 +36,8 @@ pub(crate) fn messages() -> [(&'static str, Message); 15] {
         ("crawl-definition", message::<CrawlDefinition>()),
         ("scope-entry", message::<ScopeEntry>()),
         ("page-count", message::<PageCount>()),
+        ("completion-probe", message::<CompletionProbe>()),
+        ("completion-answer", message::<CompletionAnswer>()),
         ("consumer-groups", message::<ConsumerGroups>()),
         ("site-settings", message::<SiteSettings>()),
         ("dead-letter", message::<DeadLetter>()),

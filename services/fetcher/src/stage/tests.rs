@@ -22,6 +22,7 @@ use crate::{
 
 mod clocks;
 mod dispatches;
+mod holds;
 mod redirects;
 mod robots;
 mod robots_reports;

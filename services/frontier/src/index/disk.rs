@@ -49,7 +49,7 @@ const AHEAD: usize = 32;
 /// Number of entries removed per write.
 const DISCARD_CHUNK: usize = 16_384;
 /// Table names with the version of their content: a store with any other table is discarded.
-const TABLES: [&str; 3] = ["places-5", "records-6", "orders-5"];
+const TABLES: [&str; 3] = ["places-6", "records-6", "orders-6"];
 /// File in the directory that marks the store as damaged.
 const CONDEMNED: &str = "condemned";
 

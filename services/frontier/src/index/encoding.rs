@@ -1,7 +1,7 @@
 //! Keys and values of the index on disk. Numbers in keys are big-endian, so that keys sort by them.
 //!
-//! The storage engine keeps keys and values of up to 20 bytes without an allocation; those of queued URLs are that
-//! short.
+//! The storage engine keeps keys and values of up to 20 bytes without an allocation; those of queued URLs in their order
+//! are that short.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use super::{IndexEntry, QueueKey, Rank, is_demoted};
+use super::{CrawlKey, IndexEntry, QueueKey, Rank, is_demoted};
 use crate::leases::LOST_DISPATCHES;
 
 /// Bit in the first byte of the keys of [`apart`]; partition numbers are below 16384.
@@ -95,7 +95,8 @@ pub(super) fn order_key(partition: Prefix, entry: &IndexEntry) -> fjall::UserKey
 /// Encodes the value of a key in the orders.
 pub(super) fn order_value(fingerprint: Fingerprint, entry: &IndexEntry) -> fjall::UserValue {
     let [high, low] = entry.depth.to_be_bytes();
-    let fixed = [entry.failures, entry.blocks, high, low];
+    let [a, b, c, d] = entry.crawl.0.to_be_bytes();
+    let fixed = [entry.failures, entry.blocks, high, low, a, b, c, d];
     if entry.is_delayed() { [&fixed[..], &fingerprint.0].concat().into() } else { fixed.into() }
 }
 
@@ -107,9 +108,10 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
         _ => (i64::from_be_bytes(*rest.first_chunk()?), rest.get(8..)?),
     };
     let rest: &[u8; 18] = rest.try_into().ok()?;
-    let (fixed, fingerprint) = value.split_at_checked(4)?;
+    let (fixed, fingerprint) = value.split_at_checked(8)?;
     let offset = u64::from_be_bytes(*rest[10..].first_chunk()?);
     let entry = IndexEntry {
+        crawl: CrawlKey(u32::from_be_bytes(*fixed[4..].first_chunk()?)),
         site: QueueKey(u64::from_be_bytes(*rest.first_chunk()?)),
         depth: u16::from_be_bytes([fixed[2], fixed[3]]),
         offset,
@@ -126,22 +128,24 @@ const DEMOTED_BIT: u64 = 1 << 63;
 
 /// Encodes an entry. The time comes last, and only for a delayed URL.
 pub(super) fn entry_value(entry: &IndexEntry) -> fjall::UserValue {
-    let mut value = [0; 28];
+    let mut value = [0; 32];
     value[..8].copy_from_slice(&(entry.offset | if entry.demoted { DEMOTED_BIT } else { 0 }).to_be_bytes());
     value[8..16].copy_from_slice(&entry.site.0.to_be_bytes());
     value[16..18].copy_from_slice(&entry.depth.to_be_bytes());
     value[18..20].copy_from_slice(&[entry.failures, entry.blocks]);
-    value[20..].copy_from_slice(&entry.not_before_ms.to_be_bytes());
-    if entry.is_delayed() { value.into() } else { value[..20].into() }
+    value[20..24].copy_from_slice(&entry.crawl.0.to_be_bytes());
+    value[24..].copy_from_slice(&entry.not_before_ms.to_be_bytes());
+    if entry.is_delayed() { value.into() } else { value[..24].into() }
 }
 
 /// Decodes an entry. `None` if the value is damaged.
 pub(super) fn read_entry(value: &[u8]) -> Option<IndexEntry> {
-    let (fixed, moment) = value.split_at_checked(20)?;
+    let (fixed, moment) = value.split_at_checked(24)?;
     let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     Some(IndexEntry {
         offset: number(0)? & !DEMOTED_BIT,
         demoted: number(0)? & DEMOTED_BIT != 0,
+        crawl: CrawlKey(u32::from_be_bytes(*fixed[20..].first_chunk()?)),
         site: QueueKey(number(8)?),
         depth: u16::from_be_bytes([fixed[16], fixed[17]]),
         failures: fixed[18],
@@ -262,9 +266,10 @@ mod tests {
     use super::*;
 
     fn entry() -> impl Strategy<Value = IndexEntry> {
-        let numbers = (0..DEMOTED_BIT, any::<u64>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
-        numbers.prop_map(|(offset, site, depth, failures, blocks, not_before_ms)| IndexEntry {
+        let numbers = (0..DEMOTED_BIT, any::<(u64, u32)>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
+        numbers.prop_map(|(offset, (site, crawl), depth, failures, blocks, not_before_ms)| IndexEntry {
             offset,
+            crawl: CrawlKey(crawl),
             site: QueueKey(site),
             depth,
             failures,
@@ -276,14 +281,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(entry in entry(), bytes in any::<[u8; 16]>(), cut in 0usize..28) {
+        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(entry in entry(), bytes in any::<[u8; 16]>(), cut in 0usize..32) {
             let (key, value) = (order_key([1, 2], &entry), order_value(Fingerprint(bytes), &entry));
             let fingerprint = entry.is_delayed().then_some(Fingerprint(bytes));
             prop_assert_eq!(read_order(&key, &value), Some((fingerprint, entry)));
             prop_assert_eq!(read_order(&key[..cut.min(19)], &value), None);
             prop_assert_eq!(read_entry(&entry_value(&entry)), Some(entry));
             let whole = entry_value(&entry);
-            prop_assert!(cut == 20 || cut >= whole.len() || read_entry(&whole[..cut]).is_none());
+            prop_assert!(cut == 24 || cut >= whole.len() || read_entry(&whole[..cut]).is_none());
         }
 
         #[test]

@@ -22,6 +22,8 @@ use orbweaver_url::CrawlName;
 struct Sum {
     pages: u64,
     leased: u64,
+    /// Live URLs, leased ones included.
+    live: u64,
 }
 
 impl Sum {
@@ -73,6 +75,7 @@ impl Crawl {
         let was = std::mem::replace(&mut count.now, now);
         self.sum.pages = self.sum.pages.saturating_add(now.pages).saturating_sub(was.pages);
         self.sum.leased = self.sum.leased.saturating_add(now.leased).saturating_sub(was.leased);
+        self.sum.live = self.sum.live.saturating_add(now.live).saturating_sub(was.live);
         if is_own {
             self.own = self.own.saturating_add(now.all()).saturating_sub(was.all());
         }
@@ -124,6 +127,17 @@ struct LatestCount {
     /// Values from that writer; see [`PageCount::since`] and [`PageCount::held_at`].
     since: Offset,
     capped_at: Option<Offset>,
+}
+
+/// Counts of a crawl.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CrawlCounts {
+    /// Fetched pages.
+    pub pages: u64,
+    /// Dispatches without an outcome.
+    pub leased: u64,
+    /// URLs in the frontier, leased ones included.
+    pub live: u64,
 }
 
 /// Progress of a crawl that has a page cap.
@@ -181,10 +195,23 @@ impl PageCaps {
         left.min(u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(spent))
     }
 
-    /// Returns the number of pages of a crawl in all partitions, as far as it is known here.
+    /// Returns the counts of a crawl in all partitions, as far as they are known here.
     #[must_use]
-    pub fn pages(&self, crawl: &CrawlName) -> u64 {
-        self.crawl(crawl).map_or(0, |crawl| crawl.sum.pages)
+    pub fn counts(&self, crawl: &CrawlName) -> CrawlCounts {
+        let Sum { pages, leased, live } = self.crawl(crawl).map_or(Sum::default(), |crawl| crawl.sum);
+        CrawlCounts { pages, leased, live }
+    }
+
+    /// Returns the number of dispatches of a crawl without an outcome in a partition that is open here.
+    #[must_use]
+    pub fn leased(&self, partition: Partition, crawl: &CrawlName) -> u64 {
+        let count = self.crawl(crawl).and_then(|crawl| crawl.counts.get(&partition));
+        count.map_or(0, |count| count.now.leased)
+    }
+
+    /// Sets the number of live URLs of a crawl in a partition.
+    pub fn set_live(&mut self, partition: Partition, crawl: &CrawlName, live: u64) {
+        self.change(partition, crawl, |now| Sum { live, ..now });
     }
 
     /// Returns the number of pages of all crawls in all partitions, as far as it is known here.
@@ -244,7 +271,7 @@ impl PageCaps {
             }
             return;
         }
-        let said = Sum { pages: record.pages, leased: record.leased };
+        let said = Sum { pages: record.pages, leased: record.leased, live: record.live };
         let was = std::mem::replace(&mut count.written, said);
         (count.epoch, count.written_upto, count.unsure) = (record.epoch, record.upto, false);
         if served_as.is_some() {
@@ -305,7 +332,7 @@ impl PageCaps {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
             crawl.own = crawl.own.saturating_add(count.now.all());
             crawl.own_written = crawl.own_written.saturating_add(count.written.all());
-            let now = Sum { leased: 0, ..count.now };
+            let now = Sum { leased: 0, live: 0, ..count.now };
             if now != count.written || count.unsure {
                 change(own, count, index);
             }
@@ -342,12 +369,16 @@ impl PageCaps {
     }
 
     fn change_leases(&mut self, partition: Partition, crawl: &CrawlName, by: i64) {
+        self.change(partition, crawl, |now| Sum { leased: now.leased.saturating_add_signed(by), ..now });
+    }
+
+    fn change(&mut self, partition: Partition, crawl: &CrawlName, change_sum: impl Fn(Sum) -> Sum) {
         let index = self.index(crawl);
         let Some(own) = self.own.get_mut(&partition) else { return };
         let crawl = &mut self.crawls[index];
         let count = crawl.counts.entry(partition).or_default();
         change(own, count, index);
-        let now = Sum { leased: count.now.leased.saturating_add_signed(by), ..count.now };
+        let now = change_sum(count.now);
         crawl.set(partition, true, now);
     }
 }

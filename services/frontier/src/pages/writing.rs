@@ -60,6 +60,7 @@ impl PageCaps {
                 epoch,
                 pages: count.now.pages,
                 leased: count.now.leased,
+                live: count.now.live,
                 upto: next,
                 since,
                 held_at: capped_at,

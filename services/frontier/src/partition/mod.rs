@@ -10,6 +10,7 @@
 //! After an error the partition must be closed, and the decisions of that call must not be carried out.
 
 mod cap;
+mod live;
 mod outcomes;
 mod patterns;
 mod records;
@@ -30,16 +31,20 @@ use crate::{
     FrontierConfig, SiteLoad,
     decision::{Decision, DecisionContext},
     dispatch_limit::DispatchLimit,
-    index::{Index, IndexEntry, IndexError, QueueKey, is_demoted},
+    index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, is_demoted},
     leases::{Lease, Leases},
     offsets::Offsets,
     sites::{SiteQueues, Source},
 };
 
+pub use live::Live;
+use live::LiveUrls;
 pub(crate) use patterns::TRAP;
 
 /// Maximum number of records re-appended per call.
 const REAPPEND_BATCH: usize = 512;
+/// Longest time between two ticks that counts, in milliseconds; the stage ticks every second.
+const LONGEST_TICK_MS: Millis = 2_000;
 /// Maximum number of leases that expire per call; the record of a URL that lost its dispatch is re-appended.
 const EXPIRE_BATCH: u64 = 512;
 /// Maximum number of ready URLs that are demoted, refused or found to be capped per call.
@@ -169,6 +174,10 @@ pub struct PartitionFrontier {
     /// Offset after the last record of `crawl.frontier` that was read.
     end: Offset,
     limit: DispatchLimit,
+    live: LiveUrls,
+    /// Time for which the partition has been open, in milliseconds, and time of its last tick.
+    open_for_ms: Millis,
+    ticked_at_ms: Millis,
     /// Sites whose queues are paused at a page cap, by crawl.
     held: BTreeMap<CrawlName, VecDeque<QueueKey>>,
 }
@@ -194,6 +203,9 @@ impl PartitionFrontier {
             passing_over: false,
             expired: 0,
             limit: DispatchLimit::new(&config),
+            live: LiveUrls::default(),
+            open_for_ms: 0,
+            ticked_at_ms: 0,
             held: BTreeMap::new(),
             config,
         }
@@ -206,6 +218,8 @@ impl PartitionFrontier {
 
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.
     pub fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
+        // Also those that could not be decoded.
+        self.end = self.end.max(position.offset + 1);
         self.index.applied(position)
     }
 
@@ -216,6 +230,8 @@ impl PartitionFrontier {
 
     /// Expires leases, releases delayed URLs, and keeps the commit point close (docs/protocol.md#re-append).
     pub fn tick(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
+        let since_ms = turn.now.saturating_sub(std::mem::replace(&mut self.ticked_at_ms, turn.now));
+        self.open_for_ms += since_ms.clamp(0, LONGEST_TICK_MS);
         self.limit.measure(turn.now, &self.config);
         self.end_copies(turn)?;
         self.wake(turn.now)?;
@@ -305,6 +321,29 @@ impl PartitionFrontier {
             }
         }
         Ok(named)
+    }
+
+    /// Returns the time for which the partition has been open, in milliseconds; suspensions and steps of the clock do not
+    /// count.
+    pub(crate) fn open_for_ms(&self) -> Millis {
+        self.open_for_ms
+    }
+
+    /// Returns the live URLs of a crawl, and the offset up to which `crawl.frontier` was read.
+    #[must_use]
+    pub fn live(&self, crawl: CrawlKey) -> (Live, Offset) {
+        (self.live.of(crawl), self.end)
+    }
+
+    /// Passes each changed number of live URLs of a crawl to `report`, again until it returns `true`.
+    pub fn report_live(&mut self, report: impl FnMut(CrawlKey, u64) -> bool) {
+        self.live.report(report);
+    }
+
+    /// Replaces the entry and the record of a URL in the index, or removes them.
+    fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>) {
+        self.live.replace(old.map(|entry| entry.crawl), new.map(|(entry, _)| entry.crawl), self.end);
+        self.index.replace(fingerprint, old, new);
     }
 
     /// Makes a URL idle: available in its site's queue, or delayed until its time.

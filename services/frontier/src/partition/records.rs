@@ -101,7 +101,7 @@ impl PartitionFrontier {
                     turn.out.push(Decision::End { fingerprint, depth, ends: entry.offset, completes });
                     let busy = ActiveState::Ended(entry.offset, depth, waiting.written_at_ms);
                     self.active.insert(fingerprint, Active { entry, busy });
-                    self.index.replace(fingerprint, old, Some((entry, waiting)));
+                    self.replace(fingerprint, old, Some((entry, waiting)));
                     return Ok(());
                 }
                 turn.out.extend(completes.into_iter().map(Decision::Complete));
@@ -126,7 +126,7 @@ impl PartitionFrontier {
                     // The old record completes when the new one is in the log with its time.
                     self.end_idle(&old);
                     self.sites.remove_url(old.site, turn.now);
-                    self.index.replace(fingerprint, Some(old), Some((entry, waiting)));
+                    self.replace(fingerprint, Some(old), Some((entry, waiting)));
                     turn.out.push(Decision::Park(origin));
                     let completes = vec![self.owner.origin(old.offset)];
                     self.rewrite(entry, Box::new(waiting.clone()), completes, turn);
@@ -140,7 +140,7 @@ impl PartitionFrontier {
                 }
             }
         }
-        self.index.replace(fingerprint, old, Some((entry, waiting)));
+        self.replace(fingerprint, old, Some((entry, waiting)));
         turn.out.push(Decision::Park(origin));
         Ok(())
     }
@@ -174,7 +174,7 @@ impl PartitionFrontier {
                 self.active.insert(fingerprint, active);
             }
             Some(Active { entry, busy: ActiveState::Ended(ended, ..) }) if entry.offset == ended => {
-                self.index.replace(fingerprint, Some(entry), None);
+                self.replace(fingerprint, Some(entry), None);
             }
             Some(Active { entry, busy: ActiveState::Ended(_, depth, _) }) if entry.depth < depth => {
                 // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it only in
@@ -224,7 +224,7 @@ impl PartitionFrontier {
             return;
         }
         // The log takes precedence: a second copy of a URL was admitted after the one that ended.
-        self.index.replace(waiting.context.fingerprint, Some(entry), None);
+        self.replace(waiting.context.fingerprint, Some(entry), None);
         self.sites.remove_url(entry.site, turn.now);
         turn.out.push(Decision::Complete(self.owner.origin(entry.offset)));
     }

@@ -106,16 +106,19 @@ impl PartitionFrontier {
         let read_to = self.end;
         // The claim itself is never passed in.
         self.end = self.end.max(claim.saturating_add(1));
+        self.ticked_at_ms = now;
         self.limit.start(now);
         self.queue_what_is_due(now)?;
         let leased = self.lease_what_was_found(commits, now, pages)?;
-        let Self { index, sites, idle, .. } = self;
+        self.live.open(self.end);
+        let Self { index, sites, idle, live, .. } = self;
         let (mut next_wake_ms, mut ended) = (None::<Millis>, vec![]);
         index.each(&mut |entry| {
             if entry.offset < commit {
                 ended.push(entry.offset);
                 return;
             }
+            live.count(&entry);
             sites.admit(entry.site);
             if leased.contains(&entry.offset) {
                 sites.count_in_flight(&entry);

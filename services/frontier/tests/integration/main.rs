@@ -6,4 +6,5 @@ mod held;
 mod narrowed;
 mod pages;
 mod play;
+mod probes;
 mod restart;

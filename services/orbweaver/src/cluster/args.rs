@@ -120,6 +120,9 @@ pub struct StatusArgs {
     /// Wait until everything is consumed, or only URLs of crawls at their page cap are left.
     #[arg(long)]
     pub wait: bool,
+    /// Show this crawl alone; with --wait, wait until it is complete or at its page cap, whatever other crawls do.
+    #[arg(long, value_name = "NAME", conflicts_with = "watch")]
+    pub crawl: Option<CrawlName>,
     /// Print JSON, on one line.
     #[arg(long)]
     pub json: bool,

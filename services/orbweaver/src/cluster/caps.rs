@@ -1,7 +1,11 @@
 //! Page caps of crawls and their page counts, read from `crawl.control` with the frontier's code.
 
-use orbweaver_frontier::{CrawlScopes, page_count, pages::PageCaps, scope::ControlChange};
-use orbweaver_log::{Log, Offset, topic_partitions};
+use orbweaver_frontier::{
+    CrawlScopes, page_count,
+    pages::{CrawlCounts, PageCaps},
+    scope::ControlChange,
+};
+use orbweaver_log::{ConsumerRecord, Log, Offset, topic_partitions};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
 use orbweaver_scope::Definitions;
 use orbweaver_stage::completion::{OffsetSnapshot, PartitionOffsets};
@@ -54,8 +58,8 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// Reads up to the log end.
-    pub async fn update(&mut self, log: &dyn Log) -> Result<(), Failure> {
+    /// Reads up to the log end; passes each record to `also`.
+    pub async fn update(&mut self, log: &dyn Log, mut also: impl FnMut(&ConsumerRecord)) -> Result<(), Failure> {
         let tps = topic_partitions(log, &[CONTROL]).map_err(failed)?;
         let bounds = log.all_bounds(&tps).await.map_err(failed)?;
         self.read.resize(tps.len(), 0);
@@ -67,6 +71,7 @@ impl Caps {
             let mut reader = log.reader(tp, from).await.map_err(failed)?;
             while reader.position() < bounds.end {
                 for record in reader.read(READ_WAIT).await.map_err(failed)? {
+                    also(&record);
                     if let Some(count) = page_count(&record) {
                         self.pages.apply(record.offset, &count);
                     } else if let ControlChange::Definition(crawl) = self.scopes.apply(&record) {
@@ -86,10 +91,17 @@ impl Caps {
         self.scopes.definitions()
     }
 
-    /// Returns the number of fetched pages of a crawl, as far as the frontiers have recorded them.
+    /// Returns the counts of a crawl, as far as the frontiers have recorded them.
     #[must_use]
-    pub fn pages(&self, crawl: &CrawlName) -> u64 {
-        self.pages.pages(crawl)
+    pub fn counts(&self, crawl: &CrawlName) -> CrawlCounts {
+        self.pages.counts(crawl)
+    }
+
+    /// Returns `true` if a crawl has reached its page cap.
+    #[must_use]
+    pub fn is_at_cap(&self, crawl: &CrawlName) -> bool {
+        let max = self.scopes.max_pages(crawl);
+        max.is_some_and(|max| self.pages.counts(crawl).pages >= max)
     }
 
     /// Returns the names of the paused crawls.

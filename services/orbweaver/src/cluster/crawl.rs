@@ -15,6 +15,7 @@ use orbweaver_url::{CrawlName, Policy};
 use super::{
     collector::Collecting,
     connection::{block_on, connect, cql_config},
+    crawl_status::CrawlProof,
     seed,
     stage_status::Status,
     status::StatusPoller,
@@ -29,7 +30,7 @@ use crate::{
         settings::{Settings, wide_domains},
     },
     exit::{Failure, failed},
-    export,
+    export::{self, ResultEnds},
 };
 
 /// Interval between two offset snapshots.
@@ -202,8 +203,21 @@ async fn watch(
     max_time: Option<Duration>,
     collecting: Option<&Collecting>,
 ) -> Result<Watched, Failure> {
+    let mut proof = CrawlProof::new(name);
+    let watched = watch_with(log, (name, &mut proof), max_time, collecting).await;
+    proof.end(log).await?;
+    watched
+}
+
+async fn watch_with(
+    log: &dyn Log,
+    (name, proof): (&CrawlName, &mut CrawlProof),
+    max_time: Option<Duration>,
+    collecting: Option<&Collecting>,
+) -> Result<Watched, Failure> {
     let begun = Instant::now();
     let mut watch = StatusPoller::begin(log).await?;
+    let mut complete = None;
     let group = collecting.map(|collecting| (collecting.group(), export::TOPICS));
     let (mut collected, mut capped_results) =
         (Completion::of(group, |_| true), Completion::of(group, |topic| topic != topic::FRONTIER));
@@ -237,11 +251,39 @@ async fn watch(
             eprintln!("{} URLs are queued, after {}", number(status.waiting), duration(begun.elapsed()));
             return Ok(Watched::AtCap);
         }
+        // Other crawls may run on.
+        if complete.is_none()
+            && let Some(held) = proof.step(log).await?
+        {
+            complete = Some((held, ResultEnds::take(log).await.map_err(failed)?));
+        }
+        if let Some((held, ends)) = &complete
+            && is_collected(log, collecting, ends).await?
+        {
+            shown.end();
+            let (number, elapsed) = (number(*held), duration(begun.elapsed()));
+            return Ok(match held {
+                0 => {
+                    eprintln!("crawl `{name}` is complete after {elapsed}");
+                    Watched::Complete
+                }
+                _ => {
+                    eprintln!("crawl `{name}` is at its cap after {elapsed}; {number} of its URLs are queued");
+                    Watched::AtCap
+                }
+            });
+        }
         if max_time.is_some_and(|most| begun.elapsed() >= most) {
             shown.end();
             return Err(Failure::Stopped("--max-time was reached; the services continue".to_owned()));
         }
     }
+}
+
+/// Returns `true` if the collector, if there is one, has all results below these ends.
+async fn is_collected(log: &dyn Log, collecting: Option<&Collecting>, ends: &ResultEnds) -> Result<bool, Failure> {
+    let Some(collecting) = collecting else { return Ok(true) };
+    ends.are_collected(log, collecting.group()).await.map_err(failed)
 }
 
 fn show(shown: &mut Display, status: &Status, collecting: Option<&Collecting>, elapsed: Duration) {

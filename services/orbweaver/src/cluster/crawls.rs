@@ -1,6 +1,7 @@
 //! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses and resumes them while they
 //! run.
 
+use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;
 use orbweaver_messages::{CrawlDefinition, Scope, topic::CONTROL};
 use orbweaver_scope::{Applied, Revision, Version};
@@ -63,44 +64,68 @@ async fn create(log: &dyn Log, new: &CrawlsCreate) -> Result<(), Failure> {
     let now = SystemClock.now();
     let plain = definition::new(name, extent.scope.unwrap_or(Scope::Host), pins, now);
     let wanted = extent.revision().of(&plain).map_err(|error| definition::refused(&error))?;
-    let version = definition::write(log, &wanted, now).await?;
+    // Names a version that is never in force: of two writers, the later one does not replace the earlier one's crawl.
+    let only = CrawlDefinition { replaces: vec![Version::MAX], ..wanted };
+    let version = definition::write(log, &only, now).await?;
+    if !definition::definitions(log).await?.has_applied(name, version) {
+        let first = format!("the crawl `{name}` was created by another command first: nothing was changed");
+        return Err(Failure::Stopped(first));
+    }
     to_stdout(|out| writeln!(out, "crawl `{name}`: created as version {version}"))
 }
 
 /// A crawl as printed by `crawls list --json` and `crawls show --json`.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+pub(super) struct Shown<'a> {
     version: Version,
+    state: &'static str,
     /// Fetched pages, as far as the frontiers have recorded them.
     pages: u64,
+    /// URLs in the frontier, leased ones included, as far as the frontiers have recorded them.
+    pub(super) queued: u64,
+    /// Dispatches without an outcome.
+    pub(super) in_flight: u64,
     definition: &'a CrawlDefinition,
+    /// Whether the crawl is complete, or at its cap; absent if that was not determined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) complete: Option<bool>,
     /// Reason why the last definition that was written does not apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
 
 impl<'a> Shown<'a> {
-    fn of(caps: &Caps, applied: &'a Applied) -> Self {
+    pub(super) fn of(caps: &Caps, applied: &'a Applied) -> Self {
         let Applied { version, definition, .. } = applied;
         let refused = caps.definitions().refused(&definition.name).map(ToString::to_string);
-        Self { version: *version, pages: caps.pages(&definition.name), definition, refused }
-    }
-
-    fn state(&self) -> &'static str {
-        let is_at_cap = self.definition.max_pages.is_some_and(|max| self.pages >= max);
-        match self.definition.paused {
+        let CrawlCounts { pages, leased, live } = caps.counts(&definition.name);
+        let is_at_cap = definition.max_pages.is_some_and(|max| pages >= max);
+        let state = match definition.paused {
             true => "paused",
             false if is_at_cap => "at its cap",
             false => "running",
-        }
+        };
+        Self { version: *version, state, pages, queued: live, in_flight: leased, complete: None, definition, refused }
     }
 
     /// Returns the line of `crawls list`.
     fn line(&self) -> String {
         let CrawlDefinition { name, scope, max_pages, created_at_ms, .. } = self.definition;
         let max = max_pages.map_or_else(|| "none".to_owned(), number);
-        let (state, pages, scope) = (self.state(), number(self.pages), scope.name());
-        format!("{name:<24} {state:<11}{pages:>13}{max:>13}  {scope:<6}{}", rfc3339(*created_at_ms))
+        let (state, pages, scope) = (self.state, number(self.pages), scope.name());
+        let queued = number(self.queued);
+        format!("{name:<24} {state:<11}{pages:>13}{queued:>13}{max:>13}  {scope:<6}{}", rfc3339(*created_at_ms))
+    }
+
+    /// Returns the line of `status --crawl`.
+    pub(super) fn status(&self) -> String {
+        let (name, pages, queued) = (&self.definition.name, number(self.pages), number(self.queued));
+        let complete = match self.complete {
+            Some(true) if self.queued > 0 => "complete up to its cap",
+            Some(true) => "complete",
+            Some(false) | None => self.state,
+        };
+        format!("crawl `{name}`: {complete}: {pages} pages, {queued} queued, {} in flight", number(self.in_flight))
     }
 
     /// Returns the text of `crawls show`.
@@ -113,8 +138,10 @@ impl<'a> Shown<'a> {
         let pages = max_pages.map_or_else(|| "none".to_owned(), number);
         let mut lines = vec![
             format!("crawl `{name}`, version {} of its definition", self.version),
-            format!("  state        {}", self.state()),
+            format!("  state        {}", self.state),
             format!("  pages        {}", number(self.pages)),
+            format!("  queued       {}", number(self.queued)),
+            format!("  in flight    {}", number(self.in_flight)),
             format!("  scope        {}", scope.name()),
             format!("  include      {}", list(include)),
             format!("  exclude      {}", list(exclude)),
@@ -134,11 +161,11 @@ impl<'a> Shown<'a> {
 
 async fn list(log: &dyn Log, json: bool) -> Result<(), Failure> {
     let mut caps = Caps::default();
-    caps.update(log).await?;
+    caps.update(log, |_| {}).await?;
     to_stdout(|out| {
         if !json {
-            let (crawl, state, pages, max, scope) = ("crawl", "state", "pages", "max pages", "scope");
-            writeln!(out, "{crawl:<24} {state:<11}{pages:>13}{max:>13}  {scope:<6}created")?;
+            let (crawl, state, pages, queued, max, scope) = ("crawl", "state", "pages", "queued", "max pages", "scope");
+            writeln!(out, "{crawl:<24} {state:<11}{pages:>13}{queued:>13}{max:>13}  {scope:<6}created")?;
         }
         for (_, applied) in caps.definitions().all() {
             let shown = Shown::of(&caps, applied);
@@ -150,7 +177,7 @@ async fn list(log: &dyn Log, json: bool) -> Result<(), Failure> {
 
 async fn show(log: &dyn Log, name: &CrawlName, json: bool) -> Result<(), Failure> {
     let mut caps = Caps::default();
-    caps.update(log).await?;
+    caps.update(log, |_| {}).await?;
     let refused = caps.definitions().refused(name).map(ToString::to_string);
     let Some(applied) = caps.definitions().applied(name) else { return Err(missing(name, refused)) };
     let shown = Shown::of(&caps, applied);
@@ -162,7 +189,7 @@ async fn applied(log: &dyn Log, name: &CrawlName) -> Result<CrawlDefinition, Fai
     definition::find(log, name).await?.ok_or_else(|| missing(name, None))
 }
 
-fn missing(name: &CrawlName, refused: Option<String>) -> Failure {
+pub(super) fn missing(name: &CrawlName, refused: Option<String>) -> Failure {
     match refused {
         Some(reason) => Failure::Output(format!("the definition of the crawl `{name}` cannot be used: {reason}")),
         None => Failure::Usage(format!("there is no crawl `{name}`: create it with `orbweaver crawls create {name}`")),

@@ -7,6 +7,7 @@
 //! | [`seed`] | `orbweaver seed`: writes URLs to `crawl.seeds` |
 //! | [`crawl`] | `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, watches it to its end |
 //! | `collector` | collector of a crawl's results, with a consumer group per directory |
+//! | `crawl_status` | `orbweaver status --crawl`: the proof that one crawl is complete while others run |
 //! | [`stage_status`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
 //! | [`crawls`] | `orbweaver crawls`: creates, lists and shows crawls, changes, pauses and resumes them while they run |
 //! | [`site`] | `orbweaver site`: settings of a site, which apply while crawls run |
@@ -20,6 +21,7 @@ mod collector;
 pub mod connection;
 pub mod consumers;
 pub mod crawl;
+mod crawl_status;
 pub mod crawls;
 pub mod dead_letters;
 pub mod seed;

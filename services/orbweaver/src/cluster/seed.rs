@@ -29,7 +29,7 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
         let log = args.cluster.connect().await?;
         if definition::find(&log, &args.crawl).await?.is_none() {
             return Err(Failure::Usage(format!(
-                "there is no crawl `{0}`: define it with `orbweaver crawl --brokers {1} --crawl {0} …`, or create the crawl \
+                "there is no crawl `{0}`: create it with `orbweaver crawls create {0} --brokers {1}`, and the crawl \
                  `{2}` with `orbweaver topics create`",
                 args.crawl,
                 args.cluster.brokers,

@@ -9,7 +9,7 @@ use orbweaver_log::Log;
 use orbweaver_messages::topic;
 use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 
-use super::{args::StatusArgs, caps::Caps, connection::block_on, dead_letters, stage_status::Status};
+use super::{args::StatusArgs, caps::Caps, connection::block_on, crawl_status, dead_letters, stage_status::Status};
 use crate::{
     exit::{Failure, failed},
     tools::{json_line, to_stdout},
@@ -28,6 +28,9 @@ const EVERY: Duration = Duration::from_secs(2);
 pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     block_on(async {
         let log = args.cluster.connect().await?;
+        if let Some(crawl) = &args.crawl {
+            return crawl_status::run(&log, crawl, args).await;
+        }
         let mut watch = StatusPoller::begin(&log).await?;
         let begun = Instant::now();
         loop {
@@ -75,7 +78,7 @@ impl StatusPoller {
     pub async fn status(&mut self, log: &dyn Log) -> Result<Status, Failure> {
         let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
         let at = Instant::now();
-        self.caps.update(log).await?;
+        self.caps.update(log, |_| {}).await?;
         let letters = dead_letters::left(log).await.map_err(failed)?;
         let count = letters.iter().map(|(_, from, end)| end - from).sum();
         let mut status = Status::between(&self.last.1, &reading, at - self.last.0, count, &self.caps);

@@ -20,7 +20,7 @@ use orbweaver_messages::{
 };
 use orbweaver_url::CrawlName;
 
-pub use caught_up::caught_up;
+pub use caught_up::{ResultEnds, caught_up};
 pub use checkpoint::Checkpoint;
 pub use error::ExportError;
 pub use orbweaver_extractor::document::rfc3339;

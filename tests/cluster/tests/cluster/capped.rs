@@ -13,7 +13,7 @@ use crate::{
 const CAP: usize = 150;
 
 fn set(cluster: &Cluster, max_pages: &str) -> Result<()> {
-    let set = orbweaver(cluster, &["scope", "set", "--max-pages", max_pages])?;
+    let set = orbweaver(cluster, &["crawls", "set", "--max-pages", max_pages])?;
     ensure!(set.status.success() && said(&set).contains("applies, in place of"), "{}", said(&set));
     Ok(())
 }

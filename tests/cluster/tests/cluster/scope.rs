@@ -37,19 +37,19 @@ async fn pages_that_are_excluded_while_they_wait_are_not_fetched_and_the_crawl_c
         sleep(Duration::from_millis(100)).await;
     }
 
-    let missing = orbweaver(&cluster, &["scope", "set", "absent", "--max-depth", "3"])?;
+    let missing = orbweaver(&cluster, &["crawls", "set", "absent", "--max-depth", "3"])?;
     ensure!(missing.status.code() == Some(64) && said(&missing).contains("no crawl `absent`"), "{}", said(&missing));
-    let wrong = orbweaver(&cluster, &["scope", "set", "--exclude", "("])?;
+    let wrong = orbweaver(&cluster, &["crawls", "set", "--exclude", "("])?;
     ensure!(wrong.status.code() == Some(64) && said(&wrong).contains("unclosed group"), "{}", said(&wrong));
-    let pinned = orbweaver(&cluster, &["scope", "set", "--canonical", "raw"])?;
+    let pinned = orbweaver(&cluster, &["crawls", "set", "--canonical", "raw"])?;
     let words = said(&pinned);
     ensure!(pinned.status.code() == Some(64) && words.contains("standard/1") && words.contains("raw/1"), "{words}");
-    let late = orbweaver(&cluster, &["scope", "set", "--exclude", "x", "--expect", "77777"])?;
+    let late = orbweaver(&cluster, &["crawls", "set", "--exclude", "x", "--expect", "77777"])?;
     ensure!(late.status.code() == Some(75) && said(&late).contains("another change"), "{}", said(&late));
-    let set = orbweaver(&cluster, &["scope", "set", "--exclude", r"[02468]\.html$"])?;
+    let set = orbweaver(&cluster, &["crawls", "set", "--exclude", r"[02468]\.html$"])?;
     ensure!(set.status.success() && said(&set).contains("applies, in place of"), "{}", said(&set));
     let changed = web.log().count();
-    let shown = orbweaver(&cluster, &["scope", "show", "--json"])?;
+    let shown = orbweaver(&cluster, &["crawls", "show", "--json"])?;
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout)?;
     ensure!(shown["definition"]["exclude"][0] == r"[02468]\.html$", "{shown}");
 

@@ -49,7 +49,8 @@ async fn a_frozen_site_gets_no_request_while_others_do_and_a_thawed_one_is_crawl
     ensure!(requests(&web, frozen).len() == before, "requests to a frozen site");
     let late = orbweaver(&cluster, &["site", "thaw", frozen, "--expect", "0"])?;
     ensure!(late.status.code() == Some(75) && said(&late).contains("another change"), "{}", said(&late));
-    ensure!(!cluster.is_complete().await?, "complete with URLs of a frozen site");
+    let waited = orbweaver(&cluster, &["status", "--wait", "--max-time", "5s"])?;
+    ensure!(waited.status.code() == Some(75), "complete with URLs of a frozen site: {}", said(&waited));
 
     let slow = orbweaver(&cluster, &["site", "set", frozen, "--rate", "2"])?;
     ensure!(slow.status.success(), "{}", said(&slow));

@@ -1,0 +1,102 @@
+//! `orbweaver status --crawl`: one crawl, and the proof that it is complete while others run.
+
+use std::time::Instant;
+
+use orbweaver_log::Log;
+use orbweaver_messages::Millis;
+use orbweaver_stage::{
+    Clock as _, SystemClock,
+    crawl_completion::{CrawlCompletion, CrawlProgress},
+};
+use orbweaver_url::CrawlName;
+
+use super::{
+    args::StatusArgs,
+    caps::Caps,
+    crawls::{Shown, missing},
+};
+use crate::{
+    exit::{Failure, failed},
+    tools::{json_line, to_stdout},
+};
+
+/// Time between two steps of the proof.
+const EVERY: std::time::Duration = std::time::Duration::from_millis(500);
+/// Time after which a crawl that is not complete is probed again, in milliseconds; each probe is a record per partition.
+const PROBE_EVERY_MS: Millis = 5_000;
+
+/// Runs `orbweaver status --crawl`.
+///
+/// # Errors
+/// Fails if there is no such crawl, the log cannot be read, or the time is up before the crawl is complete.
+pub(super) async fn run(log: &dyn Log, name: &CrawlName, args: &StatusArgs) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let mut proof = CrawlProof::new(name);
+    proof.read(log).await?;
+    if proof.caps.definitions().applied(name).is_none() {
+        return Err(missing(name, None));
+    }
+    let mut complete = None;
+    while args.wait && complete.is_none() && args.max_time.is_none_or(|most| begun.elapsed() < most) {
+        tokio::time::sleep(EVERY).await;
+        complete = proof.step(log).await?;
+    }
+    proof.end(log).await?;
+    let Some(applied) = proof.caps.definitions().applied(name) else { return Err(missing(name, None)) };
+    let mut shown = Shown::of(&proof.caps, applied);
+    shown.complete = args.wait.then_some(complete.is_some());
+    if let Some(held) = complete {
+        (shown.queued, shown.in_flight) = (held, 0);
+    }
+    to_stdout(|out| if args.json { json_line(out, &shown) } else { writeln!(out, "{}", shown.status()) })?;
+    match complete {
+        None if args.wait => {
+            Err(Failure::Stopped(format!("--max-time was reached, and the crawl `{name}` is not complete")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Repeated observation of a crawl.
+pub(super) struct CrawlProof {
+    name: CrawlName,
+    caps: Caps,
+    completion: CrawlCompletion,
+    /// Time before which the crawl is not probed again.
+    rests_until_ms: Millis,
+}
+
+impl CrawlProof {
+    pub(super) fn new(name: &CrawlName) -> Self {
+        let completion = CrawlCompletion::new(name.clone());
+        Self { name: name.clone(), caps: Caps::default(), completion, rests_until_ms: 0 }
+    }
+
+    async fn read(&mut self, log: &dyn Log) -> Result<(), Failure> {
+        self.caps.update(log, |record| self.completion.apply(record)).await
+    }
+
+    /// Takes the next step. Returns the number of URLs that are held at the page cap once the crawl is complete.
+    pub(super) async fn step(&mut self, log: &dyn Log) -> Result<Option<u64>, Failure> {
+        self.read(log).await?;
+        let now = SystemClock.now();
+        if now < self.rests_until_ms {
+            return Ok(None);
+        }
+        // The URLs of a paused crawl are not held by its cap alone.
+        let at_cap = self.caps.is_at_cap(&self.name) && !self.caps.paused().contains(&self.name);
+        match self.completion.step(log, now, at_cap).await.map_err(failed)? {
+            CrawlProgress::Complete { live } => Ok(Some(live)),
+            CrawlProgress::Running { .. } => {
+                self.rests_until_ms = now.saturating_add(PROBE_EVERY_MS);
+                Ok(None)
+            }
+            CrawlProgress::Unproven => Ok(None),
+        }
+    }
+
+    /// Removes what the proof has written.
+    pub(super) async fn end(&self, log: &dyn Log) -> Result<(), Failure> {
+        self.completion.end(log, SystemClock.now()).await.map_err(failed)
+    }
+}
