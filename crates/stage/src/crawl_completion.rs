@@ -181,14 +181,19 @@ impl CrawlCompletion {
 }
 
 /// Returns `true` if all groups of the pipeline have committed these partitions up to `ends`, but for gaps without
-/// records.
+/// records. Fails if records were deleted before they were processed.
 async fn is_consumed(log: &dyn Log, topic: Topic, tps: &[TopicPartition], ends: &[Offset]) -> Result<bool, LogError> {
     let described = topic::topics().iter().find(|described| described.topic == topic);
+    // Before the commits: records are deleted below commits only.
+    let bounds = log.all_bounds(tps).await?;
     for group in described.map_or(&[][..], |described| described.consumers) {
         let commits = log.committed(group, tps).await?;
-        for ((tp, commit), end) in tps.iter().zip(commits).zip(ends) {
-            let committed = commit.map(|commit| commit.offset);
-            let standing = PartitionOffsets { tp: *tp, start: 0, end: *end, committed, records_left: false };
+        for (((tp, commit), end), bounds) in tps.iter().zip(commits).zip(ends).zip(&bounds) {
+            let (tp, start, end, committed) = (*tp, bounds.start, *end, commit.map(|commit| commit.offset));
+            let standing = PartitionOffsets { tp, start, end, committed, records_left: false };
+            if standing.is_overtaken() {
+                return Err(LogError::OutOfRange { tp, offset: committed.unwrap_or(0), start, end: bounds.end });
+            }
             if standing.lag() > 0 && holds_a_record(log, &standing).await? {
                 return Ok(false);
             }

@@ -312,7 +312,10 @@ impl<S: Stage> EventLoop<S> {
         for record in records {
             let Some(record) = self.quarantine.keep(record) else { continue };
             match self.open.deliver(&record) {
-                Delivery::Accepted(origin) if is_claim(&record) => self.complete(origin),
+                Delivery::Accepted(origin) if is_claim(&record) => {
+                    self.stage.passed_over(origin);
+                    self.complete(origin);
+                }
                 Delivery::Accepted(origin) => batch.push((origin, record)),
                 Delivery::Duplicate => {}
                 Delivery::NotOpen => drop(stray.insert(record.tp)),
@@ -332,10 +335,11 @@ impl<S: Stage> EventLoop<S> {
         if self.stage.needs_known_schemas() {
             batch.iter().try_for_each(|(_, record)| record.check_readable())?;
         }
-        let in_flight = &mut self.in_flight;
+        let Self { in_flight, stage, .. } = self;
         batch.retain(|(origin, record)| match record.unreadable() {
             None => true,
             Some(reason) => {
+                stage.passed_over(*origin);
                 in_flight.reject(*origin, reason);
                 false
             }

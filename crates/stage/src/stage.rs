@@ -305,6 +305,9 @@ pub trait Stage: Send + 'static {
     /// proof](Stage::needs_proof) starts nothing after that time until the next report.
     fn owns_until(&mut self, until_ms: Millis) {}
 
+    /// Notes a record that was consumed and is never passed in: a claim, or one that cannot be read.
+    fn passed_over(&mut self, origin: Origin) {}
+
     /// Stops starting work for `partition`, which was revoked. The runtime drains its outstanding records.
     fn drain(&mut self, partition: Partition) {}
 

@@ -15,6 +15,10 @@ use crate::{index::CrawlKey, pages::PageCaps, partition::PartitionFrontier};
 /// Bit of the tokens of plans with dispatches, apart from those of page counts.
 const DISPATCHES: Token = 1 << 63;
 
+/// Age from which a probe is not answered, in milliseconds: its reader has ended without removing it. A reader repeats its
+/// probe every few seconds.
+const KEPT_MS: Millis = 3_600_000;
+
 /// State of a probe in a partition.
 #[derive(Debug, Clone, Copy)]
 enum Progress {
@@ -31,6 +35,7 @@ enum Progress {
 struct Probe {
     version: Offset,
     ends: Vec<Offset>,
+    asked_at_ms: Millis,
     progress: BTreeMap<Partition, Progress>,
 }
 
@@ -55,10 +60,10 @@ impl Probes {
         }
         let version = record.offset;
         match decode::<CompletionProbe>("completion-probe", record.value.as_ref()) {
-            Ok(CompletionProbe { crawl, ends, .. }) if crawl == name => {
+            Ok(CompletionProbe { crawl, ends, asked_at_ms }) if crawl == name => {
                 let is_known = self.probes.get(name).is_some_and(|probe| probe.version >= version);
                 if !is_known {
-                    self.probes.insert(crawl, Probe { version, ends, progress: BTreeMap::new() });
+                    self.probes.insert(crawl, Probe { version, ends, asked_at_ms, progress: BTreeMap::new() });
                 }
             }
             Ok(_) => tracing::warn!(offset = version, "completion probe of another crawl than its key names: ignored"),
@@ -100,9 +105,11 @@ impl Probes {
     ) -> Vec<Record> {
         let mut answers = vec![];
         let (last_plan, oldest) = (self.last_plan, self.in_flight.first().copied().unwrap_or(u64::MAX));
-        for (crawl, probe) in &mut self.probes {
+        let is_kept = |probe: &Probe| now.saturating_sub(probe.asked_at_ms) < KEPT_MS;
+        for (crawl, probe) in self.probes.iter_mut().filter(|(_, probe)| is_kept(probe)) {
+            let key = CrawlKey::of(crawl);
             for (&partition, frontier) in open.iter().filter(|(partition, _)| !draining.contains(partition)) {
-                let (live, end) = frontier.live(CrawlKey::of(crawl));
+                let (live, end) = frontier.live(key);
                 let Some(demanded) = probe.ends.get(partition as usize) else { continue };
                 let fenced = match probe.progress.get(&partition) {
                     _ if end < *demanded => continue,

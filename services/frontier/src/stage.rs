@@ -458,6 +458,12 @@ impl Stage for FrontierStage {
         self.open.values().filter_map(PartitionFrontier::next_moment_ms).min()
     }
 
+    fn passed_over(&mut self, Origin { tp, offset, .. }: Origin) {
+        if let Some(partition) = self.open.get_mut(&tp.partition).filter(|_| tp.topic == FRONTIER) {
+            partition.passed_over(offset);
+        }
+    }
+
     fn drain(&mut self, partition: Partition) {
         self.draining.push(partition);
     }

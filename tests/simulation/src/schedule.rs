@@ -154,6 +154,8 @@ pub struct Report {
     pub outdated_rows: Vec<String>,
     /// Time of the first proof of completion, in milliseconds from the start.
     pub told_ms: Option<u64>,
+    /// Time of the first proof that the crawl is complete, in milliseconds from the start.
+    pub crawl_ms: Option<u64>,
     /// Largest number of offsets between a commit point and the log end of `crawl.frontier`.
     pub longest_span: u64,
     /// Largest number of dispatches without an outcome in one partition.
@@ -420,7 +422,8 @@ impl Schedule {
     }
 
     fn judge(mut self, mut violations: Vec<String>) -> Report {
-        violations.extend(std::mem::take(&mut lock(&self.observed).violations));
+        let observed = lock(&self.observed).clone();
+        violations.extend(observed.violations);
         violations.extend(judge_pages(&self.log, &self.expected.truth(), &self.served, &self.scenario.rejected));
         violations.extend(self.pages.judge(&self.log));
         let mut losses: Losses = vec![];
@@ -456,7 +459,8 @@ impl Schedule {
             repeats,
             over_cap: self.pages.over,
             outdated_rows: outdated_rows(&self.store, &self.served),
-            told_ms: lock(&self.observed).first_ms,
+            told_ms: observed.first_ms,
+            crawl_ms: observed.crawl_ms,
             longest_span: self.longest_span,
             most_outstanding: self.most_outstanding,
             virtual_ms: self.time.elapsed_ms(),

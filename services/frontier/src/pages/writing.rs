@@ -4,7 +4,7 @@ use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
 use orbweaver_url::CrawlName;
 
-use super::{Own, PageCaps, change};
+use super::{Count, Own, PageCaps, Sum, change};
 
 /// Minimum time between two writes of a partition, in milliseconds: other instances do not know the pages of this time.
 const SHORT_MS: Millis = 1_000;
@@ -40,7 +40,7 @@ impl PageCaps {
             return vec![];
         }
         own.looked_ms = now;
-        let Some(own) = self.own.get(&partition).filter(|own| self.is_due(own, now)) else { return vec![] };
+        let Some(own) = self.own.get(&partition).filter(|own| self.is_due(partition, own, now)) else { return vec![] };
         let later = self.latest.get(&partition).map_or(0, |latest| latest.epoch);
         let Some(epoch) = own.epoch.filter(|&epoch| epoch >= later) else { return vec![] };
         let Some(own) = self.own.get_mut(&partition) else { return vec![] };
@@ -86,16 +86,20 @@ impl PageCaps {
         }
     }
 
-    fn is_due(&self, own: &Own, now: Millis) -> bool {
+    fn is_due(&self, partition: Partition, own: &Own, now: Millis) -> bool {
         !(0..LONG_MS).contains(&now.saturating_sub(own.written_ms))
             || own.capped_at != own.written_held_at
-            || own.changed.iter().any(|index| self.is_close(*index))
+            || own.changed.iter().any(|index| self.is_close(partition, *index))
     }
 
-    /// Returns `true` if other instances need the page count of a crawl soon.
-    fn is_close(&self, crawl: usize) -> bool {
+    /// Returns `true` if other instances need the page count of a crawl in a partition soon. They never need the number of
+    /// its live URLs, which also changes at the cap.
+    fn is_close(&self, partition: Partition, crawl: usize) -> bool {
         let Some(crawl) = self.crawls.get(crawl) else { return false };
+        let known = |sum: Sum| (sum.pages, sum.leased);
+        let changes = |count: &Count| count.unsure || known(count.now) != known(count.written);
         let unknown = crawl.own.abs_diff(crawl.own_written);
-        crawl.left().is_some_and(|left| unknown.saturating_mul(CLOSE) >= left)
+        crawl.counts.get(&partition).is_some_and(changes)
+            && crawl.left().is_some_and(|left| unknown.saturating_mul(CLOSE) >= left)
     }
 }

@@ -218,9 +218,13 @@ impl PartitionFrontier {
 
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.
     pub fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
-        // Also those that could not be decoded.
-        self.end = self.end.max(position.offset + 1);
+        self.passed_over(position.offset);
         self.index.applied(position)
+    }
+
+    /// Notes a record that changes nothing: a claim, or one that cannot be decoded.
+    pub fn passed_over(&mut self, offset: Offset) {
+        self.end = self.end.max(offset + 1);
     }
 
     /// Writes the changes that the index keeps in memory.

@@ -66,10 +66,14 @@ fn an_answer_waits_for_the_dispatches_before_it_and_for_the_crawl_to_rest() {
     let [rested] = &answers(&tick(&mut stage, NOW))[..] else { panic!("no answer") };
     assert_eq!((rested.probe, rested.live, rested.moved), (11, 0, 2), "another crawl does not move this one");
 
-    follow(&mut stage, &probe(12, 4));
+    follow(&mut stage, &probe(12, 5));
+    for _ in 0..2 {
+        assert_eq!(answers(&tick(&mut stage, NOW)), vec![], "a claim of another owner is not read");
+    }
+    stage.passed_over(delivered(topic::FRONTIER, 4, String::new(), None).0);
     assert_eq!(answers(&tick(&mut stage, NOW)), vec![], "from here on the crawl must rest");
-    let again = receive(&mut stage, vec![waiting(4, "docs", "d", |_| {})]);
+    let again = receive(&mut stage, vec![waiting(5, "docs", "d", |_| {})]);
     let [moved] = &answers(&tick(&mut stage, NOW))[..] else { panic!("no answer about a live URL") };
-    assert_eq!((moved.live, moved.leased, moved.moved), (1, 1, 5));
+    assert_eq!((moved.live, moved.leased, moved.moved), (1, 1, 6));
     settle(&mut stage, &again);
 }

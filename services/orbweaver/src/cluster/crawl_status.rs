@@ -1,6 +1,6 @@
 //! `orbweaver status --crawl`: one crawl, and the proof that it is complete while others run.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use orbweaver_log::Log;
 use orbweaver_messages::Millis;
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Time between two steps of the proof.
-const EVERY: std::time::Duration = std::time::Duration::from_millis(500);
+const EVERY: Duration = Duration::from_millis(500);
 /// Time after which a crawl that is not complete is probed again, in milliseconds; each probe is a record per partition.
 const PROBE_EVERY_MS: Millis = 5_000;
 
@@ -30,18 +30,21 @@ const PROBE_EVERY_MS: Millis = 5_000;
 /// # Errors
 /// Fails if there is no such crawl, the log cannot be read, or the time is up before the crawl is complete.
 pub(super) async fn run(log: &dyn Log, name: &CrawlName, args: &StatusArgs) -> Result<(), Failure> {
-    let begun = Instant::now();
     let mut proof = CrawlProof::new(name);
     proof.read(log).await?;
     if proof.caps.definitions().applied(name).is_none() {
         return Err(missing(name, None));
     }
-    let mut complete = None;
-    while args.wait && complete.is_none() && args.max_time.is_none_or(|most| begun.elapsed() < most) {
-        tokio::time::sleep(EVERY).await;
-        complete = proof.step(log).await?;
-    }
-    proof.end(log).await?;
+    let complete = if args.wait {
+        let waited = tokio::select! {
+            waited = wait(&mut proof, log, args.max_time) => waited,
+            _ = tokio::signal::ctrl_c() => Err(Failure::Stopped("stopped waiting; the services continue".to_owned())),
+        };
+        proof.end(log).await?;
+        waited?
+    } else {
+        None
+    };
     let Some(applied) = proof.caps.definitions().applied(name) else { return Err(missing(name, None)) };
     let mut shown = Shown::of(&proof.caps, applied);
     shown.complete = args.wait.then_some(complete.is_some());
@@ -55,6 +58,18 @@ pub(super) async fn run(log: &dyn Log, name: &CrawlName, args: &StatusArgs) -> R
         }
         _ => Ok(()),
     }
+}
+
+/// Waits until the crawl is complete; `None` if the time is up before. Returns the number of its URLs at the cap.
+async fn wait(proof: &mut CrawlProof, log: &dyn Log, max_time: Option<Duration>) -> Result<Option<u64>, Failure> {
+    let begun = Instant::now();
+    while max_time.is_none_or(|most| begun.elapsed() < most) {
+        tokio::time::sleep(EVERY).await;
+        if let Some(held) = proof.step(log).await? {
+            return Ok(Some(held));
+        }
+    }
+    Ok(None)
 }
 
 /// Repeated observation of a crawl.

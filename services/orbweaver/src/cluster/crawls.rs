@@ -3,7 +3,7 @@
 
 use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;
-use orbweaver_messages::{CrawlDefinition, Scope, topic::CONTROL};
+use orbweaver_messages::{CrawlDefinition, Millis, Scope, crawl_key, topic::CONTROL};
 use orbweaver_scope::{Applied, Revision, Version};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, WideDomains};
@@ -64,14 +64,22 @@ async fn create(log: &dyn Log, new: &CrawlsCreate) -> Result<(), Failure> {
     let now = SystemClock.now();
     let plain = definition::new(name, extent.scope.unwrap_or(Scope::Host), pins, now);
     let wanted = extent.revision().of(&plain).map_err(|error| definition::refused(&error))?;
+    let version = write_new(log, wanted, now).await?;
+    to_stdout(|out| writeln!(out, "crawl `{name}`: created as version {version}"))
+}
+
+/// Appends the definition of a new crawl. Fails if another command has created the crawl first.
+async fn write_new(log: &dyn Log, wanted: CrawlDefinition, now: Millis) -> Result<Version, Failure> {
+    let name = &wanted.name.clone();
     // Names a version that is never in force: of two writers, the later one does not replace the earlier one's crawl.
-    let only = CrawlDefinition { replaces: vec![Version::MAX], ..wanted };
-    let version = definition::write(log, &only, now).await?;
-    if !definition::definitions(log).await?.has_applied(name, version) {
+    let version = definition::write(log, &CrawlDefinition { replaces: vec![Version::MAX], ..wanted }, now).await?;
+    let key = crawl_key(name);
+    let after = definition::read_back(log, &key, definition::definitions, |after| after.repair(name), now).await?;
+    if !after.has_applied(name, version) {
         let first = format!("the crawl `{name}` was created by another command first: nothing was changed");
         return Err(Failure::Stopped(first));
     }
-    to_stdout(|out| writeln!(out, "crawl `{name}`: created as version {version}"))
+    Ok(version)
 }
 
 /// A crawl as printed by `crawls list --json` and `crawls show --json`.
@@ -237,4 +245,40 @@ fn pinned(set: &CrawlsSet, definition: &CrawlDefinition) -> Result<(), Failure> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use orbweaver_log::{Cleanup, MemoryLog, TopicPartition, TopicSpec};
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        create: CrawlsCreate,
+    }
+
+    fn arguments(words: &[&str]) -> CrawlsCreate {
+        let words = [&["create", "docs", "--brokers", "localhost:9"], words].concat();
+        Command::try_parse_from(words).unwrap().create
+    }
+
+    #[tokio::test]
+    async fn a_crawl_that_was_created_by_another_command_first_applies_also_after_compaction() {
+        let log = MemoryLog::new(&[TopicSpec { topic: CONTROL, partitions: 2, cleanup: Cleanup::Compact }]);
+        create(&log, &arguments(&["--scope", "site"])).await.unwrap();
+        let error = create(&log, &arguments(&[])).await.unwrap_err();
+        assert_eq!(error.code(), 64, "it exists");
+        // As if this command had looked before the other one wrote.
+        let applied = applied(&log, &"docs".parse().unwrap()).await.unwrap();
+        let late = CrawlDefinition { scope: Scope::Any, replaces: vec![Version::MAX], ..applied };
+        let error = write_new(&log, late, 0).await.unwrap_err();
+        assert_eq!(error.code(), 75, "{error}");
+        log.compact(TopicPartition::new(CONTROL, 0)).unwrap();
+        let definitions = definition::definitions(&log).await.unwrap();
+        let crawl = "docs".parse().unwrap();
+        assert_eq!(definitions.applied(&crawl).unwrap().definition.scope, Scope::Site);
+    }
 }

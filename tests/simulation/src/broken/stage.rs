@@ -197,6 +197,10 @@ impl<S: Stage> Stage for BrokenStage<S> {
         self.stage.owns_until(until_ms);
     }
 
+    fn passed_over(&mut self, origin: Origin) {
+        self.stage.passed_over(origin);
+    }
+
     fn drain(&mut self, partition: Partition) {
         self.stage.drain(partition);
     }
