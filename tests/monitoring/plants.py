@@ -72,6 +72,7 @@ def healthy():
     series |= {
         s("orbweaver_fetcher_freezes_total", "fetcher"): 0,
         s("orbweaver_frontier_waiting_urls", "frontier"): 100000,
+        s("orbweaver_frontier_capped_urls", "frontier"): 0,
         s("orbweaver_frontier_active_sites", "frontier"): 1000,
         s("orbweaver_frontier_dispatches_total", "frontier"): (0, 1500),
         s("orbweaver_frontier_expired_leases_total", "frontier"): 0,
