@@ -92,7 +92,7 @@ impl PlanBuilder {
         record
     }
 
-    /// Turns everything into plans; `dispatches` returns the token of a plan with dispatches.
+    /// Converts everything to plans; `dispatches` returns the token of a plan with dispatches.
     pub(crate) fn finish(self, dispatches: impl FnOnce() -> Token, actions: &mut FrontierActions) {
         if !self.own.is_empty() {
             actions.produce(self.own, self.completes);

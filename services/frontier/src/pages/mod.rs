@@ -229,13 +229,6 @@ impl PageCaps {
         capped.into_iter()
     }
 
-    /// Returns the crawls that are paused, by name.
-    pub fn paused(&self) -> impl Iterator<Item = &CrawlName> {
-        let mut paused: Vec<_> = self.crawls.iter().filter(|crawl| crawl.paused).map(|crawl| &crawl.name).collect();
-        paused.sort_unstable();
-        paused.into_iter()
-    }
-
     /// Returns the offset of `crawl.frontier` up to which a partition is known to be blocked until a cap is raised or a
     /// crawl is resumed.
     #[must_use]

@@ -107,7 +107,8 @@ impl Caps {
     /// Returns the names of the paused crawls.
     #[must_use]
     pub fn paused(&self) -> Vec<CrawlName> {
-        self.pages.paused().cloned().collect()
+        let paused = self.definitions().all().filter(|(_, applied)| applied.definition.paused);
+        paused.map(|(crawl, _)| crawl.clone()).collect()
     }
 
     /// Returns the crawls that have a cap, by name.
@@ -129,7 +130,7 @@ impl Caps {
         let held = |standing: &PartitionOffsets| {
             standing.tp.topic == FRONTIER && self.pages.capped_at(standing.tp.partition) == Some(standing.end)
         };
-        self.pages.paused().next().is_none()
+        self.paused().is_empty()
             && self.pages.capped().any(|(_, standing)| standing.pages >= standing.max)
             && second.confirms_quiescence(first, held)
     }
