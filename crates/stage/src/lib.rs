@@ -43,6 +43,7 @@
 //! | [`metrics`], `metered`, `sample` | metrics; CPU time by service; periodically sampled values |
 //! | [`panics`] | the panic hook; panics that are handled where they occur |
 //! | `trials` | one quarantined record at a time per process, while all its stages are quiet (pure) |
+//! | `round_robin` | items of several owners that take turns (pure) |
 //! | `runner_status` | state of the loop and its open partitions, for the health checks of the process |
 
 mod actions;
@@ -81,6 +82,7 @@ mod quarantined;
 mod restore;
 mod restores;
 pub mod retention;
+mod round_robin;
 mod runner;
 mod runner_status;
 mod sample;
@@ -101,6 +103,7 @@ pub use dead_letter::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
 pub use index_checkpoint::IndexCheckpoint;
 pub use metered::CpuMeter;
 pub use no_work::{NoEffects, NoJobs};
+pub use round_robin::RoundRobin;
 pub use runner::{Runner, RunnerConfig};
 pub use runner_status::RunnerStatus;
 pub use stage::{
