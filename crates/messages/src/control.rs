@@ -5,7 +5,7 @@ use orbweaver_url::{CrawlName, SiteName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, is_default};
+use crate::{FetchProfile, Millis, is_default};
 
 /// Set of URLs that belong to a crawl, relative to its seeds; variants from narrowest to widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -96,6 +96,9 @@ pub struct CrawlDefinition {
     /// Whether no request may be sent for the crawl; its URLs stay queued.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
+    /// Settings of its requests.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub profile: FetchProfile,
     /// Settings that must not change.
     pub pins: Pins,
     /// Creation time.

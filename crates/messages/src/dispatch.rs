@@ -67,6 +67,10 @@ pub struct Dispatch {
     /// the Unix epoch; 0: none. Writes caused by this dispatch carry a later one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub written_at_ms: Millis,
+    /// Version of the crawl's definition that the frontier applied: a fetcher that has not read it defers the dispatch;
+    /// 0: none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub definition: u64,
     /// Dispatch time, in milliseconds since the Unix epoch.
     pub dispatched_at_ms: Millis,
     /// Time after which it is deferred without a request.
@@ -86,6 +90,7 @@ impl Dispatch {
             last_attempt,
             blocks: waiting.blocks,
             written_at_ms: waiting.written_at_ms,
+            definition: 0,
             dispatched_at_ms: now,
             not_after_ms: now + SEND_WINDOW_MS,
             expires_ms: now + DISPATCH_TTL_MS,

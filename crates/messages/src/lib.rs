@@ -12,6 +12,7 @@ mod frontier_url;
 mod metadata;
 mod outcome;
 mod page;
+mod profile;
 mod schema;
 mod seed;
 mod seen;
@@ -40,6 +41,7 @@ pub use metadata::{
 };
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page};
+pub use profile::FetchProfile;
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};
 pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};

@@ -145,6 +145,7 @@ impl Outcome {
             last_attempt: true,
             blocks: 0,
             written_at_ms: 0,
+            definition: 0,
             dispatched_at_ms: read(dispatch, "dispatched_at_ms").unwrap_or(now),
             not_after_ms: now,
             expires_ms: now,

@@ -43,6 +43,12 @@ pub struct Page {
     pub content_hash: String,
     /// Number of the attempt that succeeded, from 1.
     pub attempt: u8,
+    /// Product token of the user agent, if the crawl has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Whether the document contains the decoded body, if the profile of the crawl determines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub html: Option<bool>,
 }
 
 impl Page {

@@ -1,9 +1,9 @@
 //! Settings that hold requests back: frozen sites and paused crawls.
 
-use orbweaver_messages::{Millis, SiteSettings};
+use orbweaver_messages::{FetchProfile, Millis, SiteSettings};
 use orbweaver_url::{CrawlName, SiteName};
 
-use crate::{Change, ControlRecord, Definitions, SiteChange, SiteControls};
+use crate::{Change, ControlRecord, DEFINITIONS_PARTITION, Definitions, SiteChange, SiteControls, Version};
 
 /// Reason why no request may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,8 @@ impl Hold {
 pub struct Controls {
     sites: SiteControls,
     crawls: Definitions,
+    /// Offset of the last record that was read of the definitions' partition.
+    read: Option<Version>,
 }
 
 /// Effect of a record on requests.
@@ -58,6 +60,9 @@ pub enum ControlChange {
 impl Controls {
     /// Applies a record of `crawl.control`. Records must be in log order.
     pub fn apply(&mut self, record: ControlRecord<'_>) -> ControlChange {
+        if record.partition == DEFINITIONS_PARTITION {
+            self.read = self.read.max(Some(record.offset));
+        }
         match self.sites.apply(record) {
             SiteChange::Applied(site) => return ControlChange::Site(site),
             SiteChange::Refused(site) => return ControlChange::RefusedSite(site),
@@ -88,6 +93,19 @@ impl Controls {
     #[must_use]
     pub fn is_paused(&self, crawl: &str) -> bool {
         self.crawls.is_paused(crawl)
+    }
+
+    /// Returns `true` if the definitions up to this version were read; 0: none is needed. A dispatch carries the version
+    /// that the frontier applied, so that no request is made by an older one.
+    #[must_use]
+    pub fn has_read(&self, version: Version) -> bool {
+        version == 0 || self.read >= Some(version)
+    }
+
+    /// Returns the fetch profile of a crawl; `None` if the crawl is not defined.
+    #[must_use]
+    pub fn profile(&self, crawl: &str) -> Option<&FetchProfile> {
+        self.crawls.definition(crawl).map(|definition| &definition.profile)
     }
 
     /// Returns the settings of a site; `None` if it has none.

@@ -15,6 +15,7 @@ use orbweaver_url::{CrawlName, CrawlNameError};
 use crate::{
     DEFINITIONS_PARTITION,
     history::History,
+    profile::{self, ProfileError},
     revision::{Revision, RevisionError, changes},
     rules::{PatternError, Rules},
 };
@@ -63,6 +64,9 @@ pub enum DefinitionError {
     /// The patterns are unusable.
     #[error(transparent)]
     Patterns(#[from] PatternError),
+    /// The fetch profile is unusable.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// The definition changes something that may not change.
     #[error(transparent)]
     Changes(#[from] RevisionError),
@@ -152,10 +156,15 @@ impl Definitions {
         self.crawls.get(crawl)?.applied.as_ref()
     }
 
+    /// Returns the definition that applies to the crawl of this name.
+    pub(crate) fn definition(&self, crawl: &str) -> Option<&CrawlDefinition> {
+        self.crawls.get(crawl)?.applied.as_ref().map(|applied| &applied.definition)
+    }
+
     /// Returns `true` if no request may be sent for the crawl.
     #[must_use]
     pub fn is_paused(&self, crawl: &str) -> bool {
-        self.crawls.get(crawl).and_then(|known| known.applied.as_ref()).is_some_and(|applied| applied.definition.paused)
+        self.definition(crawl).is_some_and(|definition| definition.paused)
     }
 
     /// Returns why the last definition of a crawl was refused, unless another one has applied since. A definition that
@@ -224,6 +233,7 @@ fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDef
     if let Some(applied) = applied {
         changes(&applied.definition, &definition)?;
     }
+    profile::check(&definition.profile)?;
     Ok(definition)
 }
 

@@ -11,6 +11,7 @@
 //! | `rules` | compiled patterns and depth limit: whether a URL is out of scope, and why |
 //! | `definitions` | the record of `crawl.control` that applies to each crawl; writing one while others may write one |
 //! | `pins` | comparison of the pinned settings of a crawl with those of a pipeline |
+//! | `profile` | permitted fetch profiles |
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
 //! | `sites` | settings of single sites |
@@ -23,6 +24,7 @@ mod controls;
 mod definitions;
 mod history;
 mod pins;
+mod profile;
 mod revision;
 mod rules;
 mod setting;
@@ -32,6 +34,7 @@ pub use consumers::Consumers;
 pub use controls::{ControlChange, Controls, Hold};
 pub use definitions::{Applied, Change, ControlRecord, DefinitionError, Definitions, Version};
 pub use pins::check_pins;
+pub use profile::{ProfileError, RESERVED_HEADERS};
 pub use revision::{Revision, RevisionError};
 pub use rules::{PATTERN_BYTES, PatternError, RuleRejection, Rules};
 pub use sites::{SiteChange, SiteControls};

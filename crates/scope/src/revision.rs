@@ -1,9 +1,12 @@
 //! Permitted changes of a running crawl.
 
-use orbweaver_messages::{CrawlDefinition, Scope, Traps};
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Scope, Traps};
 use orbweaver_url::CrawlName;
 
-use crate::rules::{PatternError, Rules};
+use crate::{
+    profile::{self, ProfileError},
+    rules::{PatternError, Rules},
+};
 
 /// Changes to a crawl; fields that are `None` stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub struct Revision {
     pub traps: Option<Traps>,
     /// Whether the crawl is paused.
     pub paused: Option<bool>,
+    /// New fetch profile, in place of the present one.
+    pub profile: Option<FetchProfile>,
 }
 
 /// Reason why a crawl cannot be changed as requested.
@@ -57,6 +62,9 @@ pub enum RevisionError {
     /// The patterns are unusable.
     #[error(transparent)]
     Patterns(#[from] PatternError),
+    /// The fetch profile is unusable.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
 }
 
 impl Revision {
@@ -70,9 +78,11 @@ impl Revision {
             max_pages: self.max_pages.unwrap_or(current.max_pages),
             traps: self.traps.unwrap_or(current.traps),
             paused: self.paused.unwrap_or(current.paused),
+            profile: self.profile.unwrap_or_else(|| current.profile.clone()),
             ..current.clone()
         };
         changes(current, &revised)?;
+        profile::check(&revised.profile)?;
         Rules::compile(&revised)?;
         Ok(revised)
     }

@@ -95,10 +95,10 @@ pub struct RedirectRow {
     pub at_ms: Millis,
 }
 
-/// The robots.txt of an authority (scheme, host and port).
+/// A robots.txt, as an authority served it to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RobotsRow {
-    /// `scheme://host[:port]`.
+    /// `scheme://host[:port]`, a space and the product token of the agent.
     pub authority: String,
     /// Fetch time.
     pub fetched_at_ms: Millis,

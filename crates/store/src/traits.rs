@@ -47,6 +47,6 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the latest redirect of a URL.
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>>;
 
-    /// Returns the robots.txt of an authority.
+    /// Returns a robots.txt by its authority and agent ([`RobotsRow::authority`]).
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>>;
 }

@@ -1,6 +1,9 @@
 //! Configuration of the extractor.
 
+use std::borrow::Cow;
+
 use orbweaver_log::RECORD_LIMIT;
+use orbweaver_messages::Page;
 use orbweaver_settings::{Conflict, Cores, Count, GIB, MIB, Section, Size};
 use orbweaver_url::{MAX_URL_BYTES, WideDomains};
 use schemars::JsonSchema;
@@ -115,6 +118,18 @@ impl ExtractorConfig {
     /// links of a document are those of one pass.
     pub(crate) fn pass_limits(&self) -> (usize, usize) {
         (self.pass_links.max(self.max_links), self.pass_bytes.max(self.max_links_bytes))
+    }
+
+    /// Returns the settings for a page, whose crawl may have an agent of its own and determine whether its documents
+    /// contain the body.
+    pub(crate) fn of_page(&self, page: &Page) -> Cow<'_, Self> {
+        if page.agent.is_none() && page.html.is_none() {
+            return Cow::Borrowed(self);
+        }
+        let mut own = self.clone();
+        own.html = page.html.unwrap_or(own.html);
+        own.agent = page.agent.clone().unwrap_or(own.agent);
+        Cow::Owned(own)
     }
 
     /// Returns the settings for a pass that only follows links.

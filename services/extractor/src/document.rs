@@ -148,6 +148,8 @@ pub fn standalone(
         truncated: Truncated::default(),
         content_hash: format!("{:032x}", xxhash_rust::xxh3::xxh3_128(input.body)),
         attempt: 1,
+        agent: None,
+        html: None,
     };
     let extracted = extract_after(input, options, 0);
     let mut progress = Progress::default().after(&extracted);

@@ -108,6 +108,7 @@ fn verdict(
 ) -> Result<PageVerdict, String> {
     let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
+    let config = &*config.of_page(&page);
     let url = parse(&page.context.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
     let (body, cut) = bodies
         .open(record.value.as_deref(), page.encoding, config.max_body_bytes)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use orbweaver_log::RECORD_LIMIT;
 use orbweaver_messages::{MAX_FETCH_MS, Millis};
 use orbweaver_politeness::{UserAgent, robots::agent_token};
+use orbweaver_scope::RESERVED_HEADERS as RESERVED;
 use orbweaver_settings::{Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, SECOND, Section, Size, Time};
 use orbweaver_url::WideDomains;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -97,7 +98,7 @@ impl Section for FetcherConfig {
         let mut conflicts = vec![];
         let mut allow = |key: &str, allowed: String| conflicts.push(Conflict::allowed(key, allowed));
         let has_token = !agent_token(&self.user_agent).is_empty();
-        if !has_token || HeaderValue::from_str(&self.agent()).is_err() {
+        if !has_token || HeaderValue::from_str(&agent(&self.user_agent, self.contact.as_deref())).is_err() {
             let allowed = "visible ASCII characters that begin with a product token of letters, digits, `_` and `-`";
             allow("user_agent", allowed.to_owned());
         }
@@ -147,26 +148,11 @@ impl Default for FetcherConfig {
 
 /// Maximum of [`FetcherConfig::max_header_bytes`]: a page's record must fit the smallest record limit.
 pub const MAX_HEADER_BYTES: u64 = 32 * KIB;
-/// Headers set by the client, or that would change the meaning of a response.
-const RESERVED: [&str; 10] = [
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "cookie",
-    "host",
-    "if-modified-since",
-    "if-none-match",
-    "range",
-    "transfer-encoding",
-    "user-agent",
-];
 
-impl FetcherConfig {
-    /// Returns the user agent that is sent, with the contact.
-    pub(crate) fn agent(&self) -> String {
-        let contact = self.contact.as_deref().map(|contact| format!(" (+{contact})")).unwrap_or_default();
-        format!("{}{contact}", &*self.user_agent)
-    }
+/// Returns the user agent that is sent, with the contact.
+pub(crate) fn agent(name: &str, contact: Option<&str>) -> String {
+    let contact = contact.map(|contact| format!(" (+{contact})")).unwrap_or_default();
+    format!("{name}{contact}")
 }
 
 /// Returns a duration in milliseconds.

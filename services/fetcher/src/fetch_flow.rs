@@ -21,13 +21,15 @@ use crate::{
         add_answer, add_times, attempted, discovered_record, of_own_site, outcome, outcome_record, page_record,
         page_row, redirect_row,
     },
-    robots::{Block, Report, authority_of},
+    robots::{Block, Report},
     robots_cache::CachedRobots,
     stage::{At, FetchTarget, FetcherStage},
 };
 
 /// Outcome reason of a redirect to itself whose next request is later than the lease, because of the site's delay.
 const REDIRECT_DELAY: &str = "redirect_delay";
+/// Time until a dispatch may come again whose crawl's definition was not read yet, in milliseconds.
+const DEFINITION_RETRY_MS: Millis = 1_000;
 
 impl FetcherStage {
     /// Decides the next step of a dispatch before its next request.
@@ -37,6 +39,9 @@ impl FetcherStage {
         }
         if at.now > active.not_after_ms() {
             return self.late(&active, at);
+        }
+        if !self.controls.has_read(active.dispatch().definition) {
+            return self.defer(&active, "definition", at.now.saturating_add(DEFINITION_RETRY_MS), at);
         }
         if let Some(hold) = self.hold(&active) {
             return self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
@@ -54,15 +59,16 @@ impl FetcherStage {
         if orbweaver_url::is_unmapped(&active.url) {
             return self.refuse(&active, "host", at);
         }
-        if self.config.ignore_robots {
+        let profile = self.profile(&active);
+        if profile.ignores_robots {
             return self.queue(active, at);
         }
-        let authority = authority_of(&active.url);
-        match self.robots.get(&authority, at.now) {
+        let key = profile.robots_key(&active.url);
+        match self.robots.get(&key, at.now) {
             // The last request failed, and its retry is not due yet.
             Some((CachedRobots::Failing(_), until_ms)) => self.defer(&active, "robots_unreachable", until_ms, at),
             Some((known, _)) => self.obey(active, &known, at),
-            None => self.look_up(authority, active, at),
+            None => self.look_up(key, active, at),
         }
     }
 
@@ -124,6 +130,8 @@ impl FetcherStage {
             not_before_ms: active.ready.not_before_ms,
             not_after_ms: active.not_after_ms(),
             interval_ms: self.interval_ms(&active),
+            crawl: active.dispatch().context.crawl.clone(),
+            own_ms: self.profile(&active).interval_ms,
             is_first: !active.before.is_empty(),
             payload: FetchTarget::Page(active),
         };
@@ -139,7 +147,8 @@ impl FetcherStage {
         if !active.before.is_empty() {
             // The gate of the site may have been forgotten just now.
             let crawl_delay_ms = self.gates.crawl_delay_of(&active.site).or(active.crawl_delay_ms).unwrap_or(0);
-            if !active.fits_lease(crawl_delay_ms.max(self.interval_ms(active))) {
+            let own_ms = self.profile(active).interval_ms;
+            if !active.fits_lease(crawl_delay_ms.max(self.interval_ms(active)).max(own_ms)) {
                 // The next lease would be too short again: without an attempt counted, the URL would never end.
                 let verdict = transient_failure(active.dispatch(), REDIRECT_DELAY.into(), at.now);
                 return self.end_passing(active, verdict, None, at);
@@ -232,7 +241,7 @@ impl FetcherStage {
                 add_times(&mut outcome, &attempt);
                 add_answer(&mut outcome, &answer, Some(&body));
                 let row = page_write(&outcome, Some(&answer), Some(&body));
-                let record = page_record(&active, &outcome, answer, body);
+                let record = page_record((&active, self.profile(&active)), &outcome, answer, body);
                 self.end(&active, &outcome, vec![Step::Perform(vec![row]), Step::Produce(vec![record])], at);
             }
             Verdict::Unchanged => {
@@ -313,9 +322,18 @@ impl FetcherStage {
     /// Ends the queued requests of a crawl that is paused now. A lookup of a robots.txt continues if another crawl waits
     /// for it.
     pub(crate) fn pause(&mut self, crawl: &CrawlName, at: &mut At<'_>) {
-        let asked = self.requests.authorities();
+        let asked = self.requests.robots_keys();
         for active in self.take_queued(|active| active.dispatch().context.crawl == *crawl, &asked) {
             self.defer(&active, Hold::Paused.name(), Hold::Paused.retry_at_ms(at.now), at);
+        }
+    }
+
+    /// Admits the queued dispatches of a crawl again, whose profile is another one now: its agent may be refused by a
+    /// robots.txt that admitted them. A lookup of a robots.txt continues if another crawl waits for it.
+    pub(crate) fn admit_again(&mut self, crawl: &CrawlName, at: &mut At<'_>) {
+        let asked = self.requests.robots_keys();
+        for active in self.take_queued(|active| active.dispatch().context.crawl == *crawl, &asked) {
+            self.admit(active, at);
         }
     }
 
@@ -324,7 +342,7 @@ impl FetcherStage {
         for queued_request in self.gates.block(site, until_ms, asked_ms, at.now) {
             match queued_request.payload {
                 FetchTarget::Page(active) => self.defer(&active, reason, until_ms, at),
-                FetchTarget::Robots(authority, _) => self.defer_lookup(&authority, reason, until_ms, at),
+                FetchTarget::Robots(key, _) => self.defer_lookup(&key, reason, until_ms, at),
             }
         }
     }

@@ -3,15 +3,17 @@
 //! A site's clock runs from the first byte of its previous response, or its failure (docs/protocol.md#answer-delay). A
 //! site has one request in flight, unless its rate is above ten per second; then request starts are spaced by the
 //! interval, and not at all with an interval of 0. One heap of timers wakes the sites, and ready sites wait in one
-//! queue and alternate, so no call visits all sites and no site is starved by a larger one.
+//! queue and alternate, as do their crawls, so no call visits all sites and neither a site nor a crawl is starved by a
+//! larger one.
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap, VecDeque},
+    collections::{BinaryHeap, HashMap},
 };
 
 use orbweaver_messages::Millis;
-use orbweaver_url::SiteName;
+use orbweaver_stage::RoundRobin;
+use orbweaver_url::{CrawlName, SiteName};
 
 use crate::site_gate::SiteGate;
 
@@ -30,6 +32,9 @@ pub(crate) struct QueuedRequest<T> {
     pub(crate) not_after_ms: Millis,
     /// Minimum time since the site's previous response, in milliseconds.
     pub(crate) interval_ms: u64,
+    pub(crate) crawl: CrawlName,
+    /// Minimum time since the site's previous response for the crawl, in milliseconds; 0: none.
+    pub(crate) own_ms: u64,
     /// Whether it goes ahead of the others: robots.txt, or the next request of a dispatch that has begun.
     pub(crate) is_first: bool,
 }
@@ -49,8 +54,8 @@ pub(crate) struct SiteGates<T> {
     pub(crate) sites: HashMap<SiteName, SiteGate<T>>,
     /// Timers: time, running number, site. An entry counts only if its time is its site's `timer_ms`.
     timers: BinaryHeap<Reverse<(Millis, u64, SiteName)>>,
-    /// Sites ready for a request, which wait for a free slot, in the order in which they became ready.
-    pub(crate) ready: VecDeque<SiteName>,
+    /// Sites ready for a request, which wait for a free slot, by the crawl of that request.
+    pub(crate) ready: RoundRobin<CrawlName, SiteName>,
     timer_sequence: u64,
     /// Number of queued requests.
     pub(crate) queued: usize,
@@ -65,7 +70,7 @@ impl<T> SiteGates<T> {
         Self {
             sites: HashMap::new(),
             timers: BinaryHeap::new(),
-            ready: VecDeque::new(),
+            ready: RoundRobin::default(),
             timer_sequence: 0,
             queued: 0,
             per_site: (concurrency - concurrency / 8).max(1),
@@ -113,6 +118,7 @@ impl<T> SiteGates<T> {
         gate.started_ms = gate.started_ms.max(asked_ms);
         gate.answered_ms = gate.answered_ms.max(asked_ms);
         gate.interval_ms = Some(request.interval_ms);
+        gate.crawls.queue(&request.crawl, request.own_ms, asked_ms, now);
         let line = if request.is_first { &mut gate.ahead } else { &mut gate.queue };
         line.push_back(request);
         self.queued += 1;
@@ -143,12 +149,14 @@ impl<T> SiteGates<T> {
         back
     }
 
-    /// Records the end of a request; the first byte of its response arrived (or it failed) at `answered_ms`.
-    pub(crate) fn answered(&mut self, site: &SiteName, answered_ms: Millis, now: Millis) {
+    /// Records the end of a request of a crawl; the first byte of its response arrived (or it failed) at `answered_ms`.
+    pub(crate) fn answered(&mut self, site: &SiteName, crawl: &CrawlName, answered_ms: Millis, now: Millis) {
         if let Some(gate) = self.sites.get_mut(site) {
             gate.in_flight = gate.in_flight.saturating_sub(1);
             // A response may arrive during a loop iteration, so its time may be after the iteration's.
-            gate.answered_ms = gate.answered_ms.max(answered_ms.min(now.saturating_add(LONGEST_TURN_MS)));
+            let answered_ms = answered_ms.min(now.saturating_add(LONGEST_TURN_MS));
+            gate.answered_ms = gate.answered_ms.max(answered_ms);
+            gate.crawls.answered(crawl, answered_ms);
         }
         self.arm(site, now);
     }
@@ -191,7 +199,7 @@ impl<T> SiteGates<T> {
         }
         let mut free = free;
         while free > 0 {
-            let Some(site) = self.ready.pop_front() else { break };
+            let Some(site) = self.ready.pop() else { break };
             free -= usize::from(self.serve(&site, now, events));
         }
     }
@@ -205,10 +213,7 @@ impl<T> SiteGates<T> {
             self.sites.remove(site);
             return;
         }
-        if !gate.is_ready && gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now) {
-            gate.is_ready = true;
-            self.ready.push_back(site.clone());
-        }
+        gate.make_ready(site, (now, self.per_site), &mut self.ready);
         self.arm(site, now);
     }
 
@@ -217,18 +222,15 @@ impl<T> SiteGates<T> {
         let Some(gate) = self.sites.get_mut(site) else { return false };
         gate.is_ready = false;
         // Expired timers were handled before, so nothing here is too late.
-        let may = gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now);
-        let request = if may { gate.ahead.pop_front().or_else(|| gate.queue.pop_front()) } else { None };
+        let request = gate.take_due(now, self.per_site);
         let sent = request.is_some();
         if let Some(request) = request {
             self.queued -= 1;
             gate.in_flight += 1;
             gate.started_ms = now;
+            gate.crawls.start(&request.crawl, request.own_ms, now);
             events.push(GateEvent::Send(site.clone(), request));
-            if gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now) {
-                gate.is_ready = true;
-                self.ready.push_back(site.clone());
-            }
+            gate.make_ready(site, (now, self.per_site), &mut self.ready);
         }
         self.arm(site, now);
         sent

@@ -1,7 +1,7 @@
 //! The fetcher: sends page requests politely.
 //!
 //! A dispatch from `crawl.ready` becomes an active dispatch (`ActiveDispatch`). Before any request, the robots.txt of
-//! its authority is looked up: in memory, else in the store, else from the site, as a request to that site like any
+//! its authority for the agent of its crawl is looked up: in memory, else in the store, else from the site, as a request to that site like any
 //! other. Then the dispatch waits at its site's gate until its scheduled time has come and the site's interval since
 //! its last response has passed. The request itself, and everything else that takes time, runs in tasks of the
 //! [`FetchWorker`]; the stage only decides.
@@ -14,7 +14,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `gates`, `site_gate` | when a request may be sent: pure, time is a value |
+//! | `gates`, `site_gate`, `crawl_clocks` | when a request may be sent: pure, time is a value |
+//! | `profile` | settings of the requests of each crawl |
 //! | `classify` | meaning of a response: pure |
 //! | `robots` | meaning of the response to a request for robots.txt: pure |
 //! | `dispatches`, `requests`, `robots_lookups`, `ownership` | parts of its state: pure |
@@ -36,11 +37,13 @@ mod client;
 mod completed_dispatches;
 mod config;
 mod cookies;
+mod crawl_clocks;
 mod dispatches;
 mod fetch_flow;
 mod gates;
 mod metrics;
 mod ownership;
+mod profile;
 mod records;
 mod requests;
 mod robots;
@@ -58,5 +61,6 @@ pub use body::PackedBody;
 pub use client::{Attempt, Body, Client, ClientError, FetchError, HttpClient, HttpResponse, Purpose, Request};
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
+pub use profile::RequestProfile;
 pub use stage::FetcherStage;
 pub use worker::{Done, FetchWorker, Job};

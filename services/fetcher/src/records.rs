@@ -13,6 +13,7 @@ use crate::{
     active_dispatch::ActiveDispatch,
     body::PackedBody,
     client::{Attempt, HttpResponse},
+    profile::RequestProfile,
 };
 
 /// Creates an outcome without the data of a request.
@@ -132,7 +133,7 @@ pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record 
 
 /// Returns the number of bytes that a page's record of at most `limit` bytes has left for its body, its content type
 /// and its headers. All other fields count at their maximum length, so that up to 64 bytes may remain unused.
-pub(crate) fn body_room(active: &ActiveDispatch, limit: usize) -> usize {
+pub(crate) fn body_room(active: &ActiveDispatch, profile: &RequestProfile, limit: usize) -> usize {
     let answer = HttpResponse {
         status: u16::MAX,
         content_type: Some(String::new()),
@@ -146,13 +147,12 @@ pub(crate) fn body_room(active: &ActiveDispatch, limit: usize) -> usize {
         truncated: true,
         content_hash: "0".repeat(32),
     };
-    limit.saturating_sub(
-        page_record(active, &outcome(active, OutcomeKind::Fetched, None, Millis::MIN), answer, body).bytes(),
-    )
+    let outcome = outcome(active, OutcomeKind::Fetched, None, Millis::MIN);
+    limit.saturating_sub(page_record((active, profile), &outcome, answer, body).bytes())
 }
 
 pub(crate) fn page_record(
-    active: &ActiveDispatch,
+    (active, profile): (&ActiveDispatch, &RequestProfile),
     outcome: &Outcome,
     answer: HttpResponse,
     body: PackedBody,
@@ -176,6 +176,8 @@ pub(crate) fn page_record(
         truncated: Truncated { body: body.truncated, ..Truncated::default() },
         content_hash: body.content_hash,
         attempt: *attempt,
+        agent: profile.page_agent.clone(),
+        html: profile.html,
     };
     let key = Bytes::copy_from_slice(context.site.as_bytes());
     let tp = TopicPartition::new(topic::PAGES, active.origin.tp.partition);
@@ -217,13 +219,19 @@ pub(crate) fn discovered_record(
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::{DispatchId, MAX_METADATA_BYTES, Pattern, ReadyDispatch, SeedMetadata, Trail, decode};
+    use orbweaver_messages::{
+        DispatchId, FetchProfile, MAX_METADATA_BYTES, Pattern, ReadyDispatch, SeedMetadata, Trail, decode,
+    };
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{body::pack, classify::MAX_CHAIN_BYTES, config::MAX_HEADER_BYTES};
+    use crate::{
+        body::pack,
+        classify::MAX_CHAIN_BYTES,
+        config::{FetcherConfig, MAX_HEADER_BYTES},
+    };
 
     /// Smallest record limit, in bytes.
     const LEAST: usize = 512 << 10;
@@ -256,6 +264,7 @@ mod tests {
             last_attempt: false,
             blocks: u8::MAX,
             written_at_ms: Millis::MAX,
+            definition: u64::MAX,
             dispatched_at_ms: Millis::MIN,
             not_after_ms: Millis::MAX,
             expires_ms: Millis::MAX,
@@ -266,6 +275,12 @@ mod tests {
         let mut active = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
         active.before = (0..crate::classify::MAX_AGAIN).map(longest).collect();
         active
+    }
+
+    /// Returns a profile with the longest agent.
+    fn longest_profile() -> RequestProfile {
+        let profile = FetchProfile { user_agent: Some("a".repeat(300)), html: Some(false), ..FetchProfile::default() };
+        RequestProfile::of_crawl(&FetcherConfig::default(), &profile)
     }
 
     fn metadata(value: String) -> SeedMetadata {
@@ -280,8 +295,8 @@ mod tests {
         let found = discovered_record(&active, &target, &WideDomains::default(), 1, 0);
         let found: Discovered = decode("discovered", found.value.as_ref()).unwrap();
         assert_eq!(found.metadata, metadata("x".to_owned()));
-        let outcome = outcome(&active, OutcomeKind::Fetched, None, 0);
-        let record = page_record(&active, &outcome, HttpResponse::default(), pack(vec![], false, false, 0));
+        let (outcome, profile) = (outcome(&active, OutcomeKind::Fetched, None, 0), longest_profile());
+        let record = page_record((&active, &profile), &outcome, HttpResponse::default(), pack(vec![], false, false, 0));
         let header = record.headers.iter().find(|(name, _)| *name == "page");
         let page: Page = decode("page", header.map(|(_, value)| value)).unwrap();
         assert_eq!(page.context.metadata, metadata("x".to_owned()));
@@ -300,8 +315,13 @@ mod tests {
         let mut outcome = outcome(&active, OutcomeKind::Redirected, Some("too_many_redirects"), Millis::MIN);
         add_answer(&mut outcome, &answer(0), None);
         outcome.location = Some(target.to_string());
-        let found = discovered_record(&active, &target, &WideDomains::default(), 1, 0);
-        let page = page_record(&active, &outcome, answer(MAX_HEADER_BYTES as usize), pack(vec![], false, false, 0));
+        let (found, profile) = (discovered_record(&active, &target, &WideDomains::default(), 1, 0), longest_profile());
+        let page = page_record(
+            (&active, &profile),
+            &outcome,
+            answer(MAX_HEADER_BYTES as usize),
+            pack(vec![], false, false, 0),
+        );
         let (frontier, seeds) = (encode(&active.ready).len(), 2 * MAX_URL_BYTES);
         for bytes in [outcome_record(&outcome, 0).bytes(), found.bytes(), page.bytes(), frontier + seeds] {
             assert!(bytes < LEAST - (64 << 10), "{bytes} bytes");
@@ -314,14 +334,14 @@ mod tests {
         fn a_page_fits_its_record_and_is_whole_where_it_can_be(
             body in prop::collection::vec(any::<u8>(), 0..3000), spare in 0..3000_usize, longest: bool, compress: bool,
         ) {
-            let active = largest();
+            let (active, profile) = (largest(), longest_profile());
             let answer = if longest { answer(300) } else { HttpResponse::default() };
             let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
             let fetched = outcome(&active, OutcomeKind::Fetched, None, 1_700_000_000_000);
-            let whole = page_record(&active, &fetched, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
+            let whole = page_record((&active, &profile), &fetched, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
             let limit = whole - body.len() + spare;
-            let room = body_room(&active, limit).saturating_sub(used);
-            let record = page_record(&active, &fetched, answer, pack(body.clone(), false, compress, room));
+            let room = body_room(&active, &profile, limit).saturating_sub(used);
+            let record = page_record((&active, &profile), &fetched, answer, pack(body.clone(), false, compress, room));
             if spare >= 64 {
                 prop_assert!(record.bytes() <= limit, "{} of {limit}", record.bytes());
             }

@@ -8,7 +8,7 @@ use std::{
 use orbweaver_log::Partition;
 use orbweaver_messages::{MAX_FETCH_MS, Millis};
 use orbweaver_stage::ByteBudget;
-use orbweaver_url::SiteName;
+use orbweaver_url::{CrawlName, SiteName};
 
 use crate::{client::FIRST_BYTES, stage::FetchTarget};
 
@@ -16,6 +16,7 @@ use crate::{client::FIRST_BYTES, stage::FetchTarget};
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) site: SiteName,
+    pub(crate) crawl: CrawlName,
     /// `None` if the partition of the page is gone and the response is of no use.
     pub(crate) target: Option<FetchTarget>,
     since_ms: Millis,
@@ -43,11 +44,11 @@ impl Requests {
         if self.memory.has_room(FIRST_BYTES) { self.concurrency.saturating_sub(self.slots) } else { 0 }
     }
 
-    /// Adds a request, which takes a slot, and returns its number.
-    pub(crate) fn start(&mut self, site: SiteName, target: FetchTarget, now: Millis) -> u64 {
+    /// Adds a request of a crawl, which takes a slot, and returns its number.
+    pub(crate) fn start(&mut self, site: SiteName, crawl: CrawlName, target: FetchTarget, now: Millis) -> u64 {
         self.slots += 1;
         self.last += 1;
-        self.in_flight.insert(self.last, InFlight { site, target: Some(target), since_ms: now });
+        self.in_flight.insert(self.last, InFlight { site, crawl, target: Some(target), since_ms: now });
         self.last
     }
 
@@ -61,10 +62,10 @@ impl Requests {
         self.slots -= slots;
     }
 
-    /// Returns the authorities whose robots.txt is being requested.
-    pub(crate) fn authorities(&self) -> HashSet<Arc<str>> {
+    /// Returns the keys of the robots.txt files that are being requested.
+    pub(crate) fn robots_keys(&self) -> HashSet<Arc<str>> {
         let asked = self.in_flight.values().filter_map(|request| match &request.target {
-            Some(FetchTarget::Robots(authority, _)) => Some(authority.clone()),
+            Some(FetchTarget::Robots(key, _)) => Some(key.clone()),
             Some(FetchTarget::Page(_)) | None => None,
         });
         asked.collect()

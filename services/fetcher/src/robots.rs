@@ -1,7 +1,5 @@
 //! Meaning of the response to a request for robots.txt. Pure.
 
-use std::sync::Arc;
-
 use orbweaver_log::{Partition, Record};
 use orbweaver_messages::{DispatchId, Millis, Outcome, OutcomeKind, UrlContext};
 use orbweaver_politeness::{
@@ -24,16 +22,11 @@ use crate::{
 /// Id of an outcome that ends no dispatch: it reports a request to a site for a dispatch of another one.
 pub(crate) const NO_DISPATCH: DispatchId = DispatchId { epoch: u64::MAX, sequence: u64::MAX };
 
-/// Returns the authority of a URL: `scheme://host[:port]`.
-pub(crate) fn authority_of(url: &Url) -> Arc<str> {
-    url.origin().ascii_serialization().into()
-}
-
 /// A request for a robots.txt, and its result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RobotsRequest<'a> {
-    /// Authority whose file is requested.
-    pub(crate) authority: &'a str,
+    /// Key of the file.
+    pub(crate) key: &'a str,
     pub(crate) url: &'a Url,
     pub(crate) attempt: &'a Attempt,
     pub(crate) lookup: &'a RobotsLookup,
@@ -46,7 +39,7 @@ impl RobotsRequest<'_> {
     fn row(&self, status: Option<u16>, body: String, lifetime_ms: Millis) -> RobotsRow {
         let ended_ms = self.attempt.ended_at_ms;
         RobotsRow {
-            authority: self.authority.to_owned(),
+            authority: self.key.to_owned(),
             fetched_at_ms: event_time(ended_ms, self.lookup.stored_ms),
             status,
             body,

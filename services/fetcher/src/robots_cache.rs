@@ -56,35 +56,35 @@ impl RobotsCache {
     }
 
     /// Stores the state of an authority until `until_ms`; `bytes` is the size of its file.
-    pub(crate) fn insert(&mut self, authority: &Arc<str>, known: CachedRobots, until_ms: Millis, bytes: usize) {
-        self.old.remove(authority);
-        self.put(authority.clone(), Entry { known, until_ms, bytes: bytes + ENTRY_BYTES });
+    pub(crate) fn insert(&mut self, key: &Arc<str>, known: CachedRobots, until_ms: Millis, bytes: usize) {
+        self.old.remove(key);
+        self.put(key.clone(), Entry { known, until_ms, bytes: bytes + ENTRY_BYTES });
     }
 
     /// Returns the state of an authority and its expiry time.
-    pub(crate) fn get(&mut self, authority: &str, now: Millis) -> Option<(CachedRobots, Millis)> {
-        if let Some((authority, entry)) = self.old.remove_entry(authority) {
-            self.put(authority, entry);
+    pub(crate) fn get(&mut self, key: &str, now: Millis) -> Option<(CachedRobots, Millis)> {
+        if let Some((key, entry)) = self.old.remove_entry(key) {
+            self.put(key, entry);
         }
-        let entry = self.young.get(authority)?;
+        let entry = self.young.get(key)?;
         (entry.until_ms > now).then(|| (entry.known.clone(), entry.until_ms))
     }
 
     /// Returns the unsuccessful requests since the last answer, even after the time of the next retry.
-    pub(crate) fn tries(&self, authority: &str) -> Tries {
-        match self.young.get(authority).or_else(|| self.old.get(authority)).map(|entry| &entry.known) {
+    pub(crate) fn tries(&self, key: &str) -> Tries {
+        match self.young.get(key).or_else(|| self.old.get(key)).map(|entry| &entry.known) {
             Some(CachedRobots::Failing(tries)) => *tries,
             _ => Tries::default(),
         }
     }
 
-    fn put(&mut self, authority: Arc<str>, entry: Entry) {
+    fn put(&mut self, key: Arc<str>, entry: Entry) {
         if self.young_bytes + entry.bytes > self.budget / 2 && !self.young.is_empty() {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
         self.young_bytes += entry.bytes;
-        if let Some(before) = self.young.insert(authority, entry) {
+        if let Some(before) = self.young.insert(key, entry) {
             self.young_bytes -= before.bytes;
         }
     }

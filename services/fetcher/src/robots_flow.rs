@@ -19,6 +19,7 @@ use crate::{
     records::outcome,
     robots::{Report, RobotsRequest, RobotsResult, judge, serves_stale},
     robots_cache::CachedRobots,
+    robots_lookups::read,
     stage::{At, FetchTarget, FetcherStage},
     worker::Job,
 };
@@ -27,54 +28,58 @@ const UNREACHABLE: &str = "robots_unreachable";
 
 impl FetcherStage {
     /// Adds a dispatch to the lookup of a robots.txt, which starts if there is none.
-    pub(crate) fn look_up(&mut self, authority: Arc<str>, active: Box<ActiveDispatch>, at: &mut At<'_>) {
-        if self.lookups.add(&authority, active) {
+    pub(crate) fn look_up(&mut self, key: Arc<str>, active: Box<ActiveDispatch>, at: &mut At<'_>) {
+        let profile = self.profile(&active).clone();
+        if self.lookups.add(&key, active, &profile) {
             // Before each retry too: the next row is later than the one in the store (docs/protocol.md#event-times).
-            at.acts.jobs.push(Job::Load { authority });
+            at.acts.jobs.push(Job::Load { key });
         }
     }
 
     /// Handles the result of reading the store.
-    pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
+    pub(crate) fn robots_loaded(&mut self, key: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
         if let Some(row) = &row {
             // A row written by a clock that was ahead would apply for longer than its lifetime.
             if row.expires_ms > at.now && row.fetched_at_ms <= at.now.saturating_add(CLOCK_MARGIN_MS) {
-                return self.apply(authority, row, row.expires_ms, at);
+                return self.apply(key, row, row.expires_ms, at);
             }
         }
-        let Some(lookup) = self.lookups.get_mut(authority) else { return };
+        let Some(lookup) = self.lookups.get_mut(key) else { return };
         if let Some(row) = row {
             lookup.stored_ms = row.fetched_at_ms;
             lookup.stale = Some(row).filter(|row| serves_stale(row, at.now));
         }
         let url = lookup.url.clone();
-        self.ask_robots_at(authority, url, at);
+        self.ask_robots_at(key, url, at);
     }
 
     /// Applies a robots.txt until `until_ms`.
-    pub(crate) fn apply(&mut self, authority: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
-        let known = self.lookups.read(row);
-        self.robots.insert(authority, known.clone(), until_ms, row.body.len());
-        for active in self.lookups.end(authority) {
-            self.admit_with(active, &known, at);
+    pub(crate) fn apply(&mut self, key: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
+        let known = read(row);
+        self.robots.insert(key, known.clone(), until_ms, row.body.len());
+        for active in self.lookups.end(key) {
+            self.admit_with(active, (key, &known), at);
         }
     }
 
     /// Applies an expired robots.txt until the next request for it.
-    fn apply_stale(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
+    fn apply_stale(&mut self, key: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
         self.metrics.robots("stale");
-        self.apply(authority, row, at.now.saturating_add(UNREACHABLE_MS), at);
+        self.apply(key, row, at.now.saturating_add(UNREACHABLE_MS), at);
     }
 
     /// Admits a dispatch that waited for a robots.txt: everything but the robots.txt is checked again, since time has
     /// passed.
-    fn admit_with(&mut self, active: Box<ActiveDispatch>, known: &CachedRobots, at: &mut At<'_>) {
+    fn admit_with(&mut self, active: Box<ActiveDispatch>, (key, known): (&Arc<str>, &CachedRobots), at: &mut At<'_>) {
         if !self.ownership.is_open(active.partition()) {
             self.leave(&active);
         } else if at.now > active.not_after_ms() {
             self.late(&active, at);
         } else if let Some(hold) = self.hold(&active) {
             self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+        } else if self.profile(&active).robots_key(&active.url) != *key {
+            // The profile of its crawl has changed since.
+            self.admit(active, at);
         } else {
             self.obey(active, known, at);
         }
@@ -82,37 +87,44 @@ impl FetcherStage {
 
     /// Queues a request for a robots.txt at `url`, at the rate of that URL's site. Ends the lookup if no dispatch can
     /// still use it: then no record of its site keeps the partition here, and another fetcher may send requests.
-    pub(crate) fn ask_robots_at(&mut self, authority: &Arc<str>, url: Url, at: &mut At<'_>) {
-        self.defer_held(authority, at);
-        let Some(lookup) = self.lookups.get(authority) else { return };
+    pub(crate) fn ask_robots_at(&mut self, key: &Arc<str>, url: Url, at: &mut At<'_>) {
+        self.defer_held(key, at);
+        let Some(lookup) = self.lookups.get(key) else { return };
         let waits_until = lookup.waiting.iter().map(|active| active.not_after_ms()).max();
         let Some(not_after_ms) = waits_until.filter(|until| at.now <= *until) else {
-            for active in self.lookups.end(authority) {
+            for active in self.lookups.end(key) {
                 self.late(&active, at);
             }
             return;
         };
         let site: SiteName = self.config.wide_domains.site_of(&url).into();
         if self.controls.is_frozen(&site) {
-            return self.defer_lookup(authority, Hold::Frozen.name(), Hold::Frozen.retry_at_ms(at.now), at);
+            return self.defer_lookup(key, Hold::Frozen.name(), Hold::Frozen.retry_at_ms(at.now), at);
         }
         let own = lookup.dispatch_of(&site).map(|active| (active.ready.interval_ms, active.partition()));
         let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
         let interval_ms = known.unwrap_or(self.config.default_interval_ms);
         let asked_ms = self.ownership.asked_ms(own.map(|(_, partition)| partition));
-        let payload = FetchTarget::Robots(authority.clone(), url);
-        let queued_request =
-            QueuedRequest { payload, not_before_ms: Millis::MIN, not_after_ms, interval_ms, is_first: true };
+        let payload = FetchTarget::Robots(key.clone(), url);
+        let queued_request = QueuedRequest {
+            payload,
+            not_before_ms: Millis::MIN,
+            not_after_ms,
+            interval_ms,
+            crawl: lookup.crawl.clone(),
+            own_ms: lookup.profile.interval_ms,
+            is_first: true,
+        };
         let Err((_, until_ms)) = self.gates.push(&site, queued_request, asked_ms, at.now) else { return };
-        match self.lookups.get_mut(authority).and_then(|lookup| lookup.stale.take()) {
-            Some(stale) => self.apply_stale(authority, &stale, at),
-            None => self.defer_lookup(authority, "blocked", until_ms, at),
+        match self.lookups.get_mut(key).and_then(|lookup| lookup.stale.take()) {
+            Some(stale) => self.apply_stale(key, &stale, at),
+            None => self.defer_lookup(key, "blocked", until_ms, at),
         }
     }
 
     /// Defers the dispatches that wait for a robots.txt and for which no request may be sent.
-    fn defer_held(&mut self, authority: &Arc<str>, at: &mut At<'_>) {
-        let Some(lookup) = self.lookups.get_mut(authority) else { return };
+    fn defer_held(&mut self, key: &Arc<str>, at: &mut At<'_>) {
+        let Some(lookup) = self.lookups.get_mut(key) else { return };
         let waiting = std::mem::take(&mut lookup.waiting).into_iter();
         let (held, waiting): (VecDeque<_>, VecDeque<_>) =
             waiting.partition(|active| self.controls.hold(&active.dispatch().context.crawl, &active.site).is_some());
@@ -125,52 +137,52 @@ impl FetcherStage {
     }
 
     /// Handles the result of a request for a robots.txt.
-    pub(crate) fn robots_answered(&mut self, authority: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
+    pub(crate) fn robots_answered(&mut self, key: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         if attempt.result == Err(FetchError::Memory) {
             let retry_at_ms = attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS);
-            return self.defer_lookup(authority, FetchError::Memory.reason(), retry_at_ms, at);
+            return self.defer_lookup(key, FetchError::Memory.reason(), retry_at_ms, at);
         }
-        let Some(lookup) = self.lookups.get(authority) else { return };
-        let sought = RobotsRequest { authority, url, attempt, lookup, tries: self.robots.tries(authority) };
+        let Some(lookup) = self.lookups.get(key) else { return };
+        let sought = RobotsRequest { key, url, attempt, lookup, tries: self.robots.tries(key) };
         let finding = judge(sought, &self.config);
         let (own_site, stale) = (lookup.site.clone(), lookup.stale.clone());
         let site = self.config.wide_domains.site_of(url).into();
         let report = Report { site: &site, url, attempt, block: None };
         match (finding, stale) {
-            (RobotsResult::Failing { block: None, .. }, Some(stale)) => self.apply_stale(authority, &stale, at),
+            (RobotsResult::Failing { block: None, .. }, Some(stale)) => self.apply_stale(key, &stale, at),
             (RobotsResult::Failing { block: Some(block), .. } | RobotsResult::Store(_, Some(block)), Some(stale)) => {
                 // The block of another site, the target of redirects, holds up no page of this one.
                 let retry_at_ms = if site == *own_site { block.until_ms } else { at.now };
-                self.report(authority, Report { block: Some(block), ..report }, Some(retry_at_ms), at);
-                self.apply_stale(authority, &stale, at);
+                self.report(key, Report { block: Some(block), ..report }, Some(retry_at_ms), at);
+                self.apply_stale(key, &stale, at);
             }
-            (finding, _) => self.apply_finding(authority, finding, report, at),
+            (finding, _) => self.apply_finding(key, finding, report, at),
         }
     }
 
-    fn apply_finding(&mut self, authority: &Arc<str>, finding: RobotsResult, report: Report<'_>, at: &mut At<'_>) {
+    fn apply_finding(&mut self, key: &Arc<str>, finding: RobotsResult, report: Report<'_>, at: &mut At<'_>) {
         match finding {
             RobotsResult::Store(row, block) => {
                 self.metrics.robots(if block.is_some() { "blocked" } else { "stored" });
                 if block.is_some() {
-                    self.report(authority, Report { block, ..report }, None, at);
+                    self.report(key, Report { block, ..report }, None, at);
                 }
                 // The file applies once it is durable, but its crawl-delay from this response on, for all dispatches
                 // of its site.
-                if let CachedRobots::Rules(rules) = self.lookups.read(&row)
+                if let CachedRobots::Rules(rules) = read(&row)
                     && let Some(delay_ms) = self.obeyed_delay(&rules)
-                    && let Some(lookup) = self.lookups.get(authority)
+                    && let Some(lookup) = self.lookups.get(key)
                 {
                     let site = lookup.site.clone();
                     let partition = lookup.dispatch_of(&site).map(ActiveDispatch::partition);
                     let asked_ms = self.ownership.asked_ms(partition);
                     self.gates.learn_delay(&site, delay_ms, asked_ms, at.now);
                 }
-                self.store_robots(authority.clone(), row, at);
+                self.store_robots(key.clone(), row, at);
             }
             RobotsResult::Follow(target) => {
                 self.metrics.robots("redirected");
-                let Some(lookup) = self.lookups.get_mut(authority) else { return };
+                let Some(lookup) = self.lookups.get_mut(key) else { return };
                 lookup.redirects += 1;
                 // The dispatches of a partition that is being released wait for no further request.
                 let waiting = std::mem::take(&mut lookup.waiting).into_iter();
@@ -180,26 +192,26 @@ impl FetcherStage {
                 for active in closed {
                     self.leave(&active);
                 }
-                self.ask_robots_at(authority, target, at);
+                self.ask_robots_at(key, target, at);
             }
             RobotsResult::Failing { tries, retry_at_ms, block } => {
                 let (finding, reason) = if block.is_some() { ("blocked", "blocked") } else { ("failing", UNREACHABLE) };
                 self.metrics.robots(finding);
-                self.robots.insert(authority, CachedRobots::Failing(tries), retry_at_ms, 0);
-                self.report(authority, Report { block, ..report }, Some(retry_at_ms), at);
-                self.defer_lookup(authority, reason, retry_at_ms, at);
+                self.robots.insert(key, CachedRobots::Failing(tries), retry_at_ms, 0);
+                self.report(key, Report { block, ..report }, Some(retry_at_ms), at);
+                self.defer_lookup(key, reason, retry_at_ms, at);
             }
             RobotsResult::Private => {
                 self.metrics.robots("private");
-                self.robots.insert(authority, CachedRobots::Private, self.none_until_ms(at.now), 0);
-                for active in self.lookups.end(authority) {
+                self.robots.insert(key, CachedRobots::Private, self.none_until_ms(at.now), 0);
+                for active in self.lookups.end(key) {
                     self.refuse(&active, "private_address", at);
                 }
             }
             RobotsResult::UnknownHost => {
                 self.metrics.robots("unknown_host");
-                self.robots.insert(authority, CachedRobots::UnknownHost, self.none_until_ms(at.now), 0);
-                for active in self.lookups.end(authority) {
+                self.robots.insert(key, CachedRobots::UnknownHost, self.none_until_ms(at.now), 0);
+                for active in self.lookups.end(key) {
                     self.end_unknown_host(&active, at);
                 }
             }
@@ -220,8 +232,8 @@ impl FetcherStage {
     /// is the outcome of that dispatch or, if that is of another site or terminal, a record that is durable before it:
     /// the block is published once the dispatch has ended. It is deferred until `retry_at_ms`, since the failure
     /// concerns the authority and costs no URL an attempt; without `retry_at_ms` it is refused.
-    fn report(&mut self, authority: &str, report: Report<'_>, retry_at_ms: Option<Millis>, at: &mut At<'_>) {
-        if let Some(active) = self.take_reporter(authority, report.site) {
+    fn report(&mut self, key: &str, report: Report<'_>, retry_at_ms: Option<Millis>, at: &mut At<'_>) {
+        if let Some(active) = self.take_reporter(key, report.site) {
             let kind = if retry_at_ms.is_some() { OutcomeKind::Deferred } else { OutcomeKind::Refused };
             let mut outcome = outcome(&active, kind, Some(UNREACHABLE), report.attempt.ended_at_ms);
             outcome.retry_at_ms = retry_at_ms;
@@ -239,22 +251,22 @@ impl FetcherStage {
     }
 
     /// Removes and returns a waiting dispatch: one whose outcome reports requests to the site, if there is one.
-    fn take_reporter(&mut self, authority: &str, site: &SiteName) -> Option<Box<ActiveDispatch>> {
-        let waiting = &mut self.lookups.get_mut(authority)?.waiting;
+    fn take_reporter(&mut self, key: &str, site: &SiteName) -> Option<Box<ActiveDispatch>> {
+        let waiting = &mut self.lookups.get_mut(key)?.waiting;
         let index = waiting.iter().position(|active| active.is_of(site)).unwrap_or(0);
         waiting.remove(index)
     }
 
     /// Defers all dispatches that wait for a robots.txt; their next delivery starts a new lookup.
-    pub(crate) fn defer_lookup(&mut self, authority: &str, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
-        for active in self.lookups.end(authority) {
+    pub(crate) fn defer_lookup(&mut self, key: &str, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
+        for active in self.lookups.end(key) {
             self.defer(&active, reason, retry_at_ms, at);
         }
     }
 
     /// Ends dispatches that have waited too long for a robots.txt. The lookup continues, for those that are in time.
     pub(crate) fn expire_lookups(&mut self, at: &mut At<'_>) {
-        for active in self.lookups.expire(&self.requests.authorities(), at.now) {
+        for active in self.lookups.expire(&self.requests.robots_keys(), at.now) {
             self.late(&active, at);
         }
     }

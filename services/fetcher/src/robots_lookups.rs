@@ -8,14 +8,21 @@ use std::{
 use orbweaver_messages::Millis;
 use orbweaver_politeness::AgentRules;
 use orbweaver_store::RobotsRow;
-use orbweaver_url::{SiteName, Url};
+use orbweaver_url::{CrawlName, SiteName, Url};
 
-use crate::{active_dispatch::ActiveDispatch, robots_cache::CachedRobots};
+use crate::{
+    active_dispatch::ActiveDispatch,
+    profile::{RequestProfile, token_of},
+    robots_cache::CachedRobots,
+};
 
 /// A lookup of a robots.txt, and the dispatches that wait for it.
 #[derive(Debug)]
 pub(crate) struct RobotsLookup {
     pub(crate) waiting: VecDeque<Box<ActiveDispatch>>,
+    /// Crawl of the dispatch that started the lookup, and the settings of its requests.
+    pub(crate) crawl: CrawlName,
+    pub(crate) profile: Arc<RequestProfile>,
     /// Site of the authority; a dispatch of another site waits here too if a redirect to itself led it to this one.
     pub(crate) site: SiteName,
     /// URL of the first request.
@@ -34,39 +41,35 @@ impl RobotsLookup {
     }
 }
 
-/// Running lookups, by authority. Sorted, since they are iterated.
-#[derive(Debug)]
+/// Evaluates a stored robots.txt.
+pub(crate) fn read(row: &RobotsRow) -> CachedRobots {
+    match row.status {
+        Some(200..=299) => {
+            CachedRobots::Rules(Arc::new(AgentRules::parse(row.body.as_bytes(), token_of(&row.authority))))
+        }
+        Some(300..=428 | 430..=499) => CachedRobots::Rules(Arc::default()),
+        _ => CachedRobots::Unreachable,
+    }
+}
+
+/// Running lookups, by the key of the robots.txt. Sorted, since they are iterated.
+#[derive(Debug, Default)]
 pub(crate) struct RobotsLookups {
-    /// User agent, whose product token is looked up in the files.
-    agent: String,
     running: BTreeMap<Arc<str>, RobotsLookup>,
 }
 
 impl RobotsLookups {
-    pub(crate) fn new(user_agent: &str) -> Self {
-        Self { agent: user_agent.to_owned(), running: BTreeMap::new() }
+    pub(crate) fn get(&self, key: &str) -> Option<&RobotsLookup> {
+        self.running.get(key)
     }
 
-    pub(crate) fn get(&self, authority: &str) -> Option<&RobotsLookup> {
-        self.running.get(authority)
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut RobotsLookup> {
+        self.running.get_mut(key)
     }
 
-    pub(crate) fn get_mut(&mut self, authority: &str) -> Option<&mut RobotsLookup> {
-        self.running.get_mut(authority)
-    }
-
-    /// Evaluates a stored robots.txt.
-    pub(crate) fn read(&self, row: &RobotsRow) -> CachedRobots {
-        match row.status {
-            Some(200..=299) => CachedRobots::Rules(Arc::new(AgentRules::parse(row.body.as_bytes(), &self.agent))),
-            Some(300..=428 | 430..=499) => CachedRobots::Rules(Arc::default()),
-            _ => CachedRobots::Unreachable,
-        }
-    }
-
-    /// Adds a dispatch to the lookup of its authority; `true` if that starts with it.
-    pub(crate) fn add(&mut self, authority: &Arc<str>, active: Box<ActiveDispatch>) -> bool {
-        if let Some(lookup) = self.running.get_mut(authority) {
+    /// Adds a dispatch of a crawl with this profile to the lookup of its robots.txt; `true` if that starts with it.
+    pub(crate) fn add(&mut self, key: &Arc<str>, active: Box<ActiveDispatch>, profile: &Arc<RequestProfile>) -> bool {
+        if let Some(lookup) = self.running.get_mut(key) {
             lookup.waiting.push_back(active);
             return false;
         }
@@ -74,23 +77,32 @@ impl RobotsLookups {
         url.set_path("/robots.txt");
         url.set_query(None);
         url.set_fragment(None);
-        let (site, waiting) = (active.site.clone(), VecDeque::from([active]));
-        let lookup = RobotsLookup { waiting, site, url, redirects: 0, stale: None, stored_ms: 0 };
-        self.running.insert(authority.clone(), lookup);
+        let (crawl, site) = (active.dispatch().context.crawl.clone(), active.site.clone());
+        let lookup = RobotsLookup {
+            waiting: VecDeque::from([active]),
+            crawl,
+            profile: profile.clone(),
+            site,
+            url,
+            redirects: 0,
+            stale: None,
+            stored_ms: 0,
+        };
+        self.running.insert(key.clone(), lookup);
         true
     }
 
     /// Ends a lookup, and returns the dispatches that wait for it.
-    pub(crate) fn end(&mut self, authority: &str) -> VecDeque<Box<ActiveDispatch>> {
-        self.running.remove(authority).map(|lookup| lookup.waiting).unwrap_or_default()
+    pub(crate) fn end(&mut self, key: &str) -> VecDeque<Box<ActiveDispatch>> {
+        self.running.remove(key).map(|lookup| lookup.waiting).unwrap_or_default()
     }
 
     /// Removes and returns the dispatches that have waited too long. Of those that wait for a request in flight
     /// (`asked`), one stays until the response has arrived: its record keeps the partition here.
     pub(crate) fn expire(&mut self, asked: &HashSet<Arc<str>>, now: Millis) -> VecDeque<Box<ActiveDispatch>> {
         let mut late = VecDeque::new();
-        for (authority, lookup) in &mut self.running {
-            let kept = usize::from(asked.contains(authority));
+        for (key, lookup) in &mut self.running {
+            let kept = usize::from(asked.contains(key));
             while lookup.waiting.len() > kept
                 && lookup.waiting.front().is_some_and(|active| now > active.not_after_ms())
             {
@@ -108,10 +120,10 @@ impl RobotsLookups {
         asked: &HashSet<Arc<str>>,
     ) -> VecDeque<Box<ActiveDispatch>> {
         let mut left = VecDeque::new();
-        self.running.retain(|authority, lookup| {
+        self.running.retain(|key, lookup| {
             let waiting = std::mem::take(&mut lookup.waiting).into_iter();
             let (mut leaving, mut staying): (VecDeque<_>, VecDeque<_>) = waiting.partition(|active| matches(active));
-            if asked.contains(authority) {
+            if asked.contains(key) {
                 staying.extend(leaving.pop_front());
             }
             lookup.waiting = staying;

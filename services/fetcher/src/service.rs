@@ -68,7 +68,7 @@ mod tests {
             ("fetcher.allow_private", "true"),
         ]);
         assert_eq!(faults.len(), 2, "brokers and nodes are missing: {faults:?}");
-        assert!(config.agent().ends_with(" (+mailto:a@example.org)"));
+        assert_eq!(config.contact.as_deref(), Some("mailto:a@example.org"));
         assert_eq!((config.default_interval_ms, config.allow_private, config.record_limit), (500, true, 1 << 20));
         assert_eq!(config.headers, [("x-team".to_owned(), "crawl".to_owned())]);
         assert_eq!(config.wide_domains.iter().collect::<Vec<_>>(), ["example.edu"]);

@@ -4,8 +4,16 @@ use std::collections::VecDeque;
 
 use orbweaver_messages::Millis;
 use orbweaver_politeness::one_in_flight;
+use orbweaver_stage::RoundRobin;
+use orbweaver_url::{CrawlName, SiteName};
 
-use crate::gates::{GateEvent, QueuedRequest};
+use crate::{
+    crawl_clocks::CrawlClocks,
+    gates::{GateEvent, QueuedRequest},
+};
+
+/// Maximum number of queued requests that are compared for the next one to send, at a site with clocks of single crawls.
+const COMPARED: usize = 64;
 
 /// Clock of a site, and its queued requests.
 #[derive(Debug)]
@@ -15,6 +23,7 @@ pub(crate) struct SiteGate<T> {
     /// First requests of dispatches, in order of arrival, which is nearly that of their `not_after_ms`.
     pub(crate) queue: VecDeque<QueuedRequest<T>>,
     pub(crate) in_flight: usize,
+    pub(crate) crawls: CrawlClocks,
     /// Time of the last request.
     pub(crate) started_ms: Millis,
     /// Time of the first byte of the last response.
@@ -35,6 +44,7 @@ impl<T> SiteGate<T> {
             ahead: VecDeque::new(),
             queue: VecDeque::new(),
             in_flight: 0,
+            crawls: CrawlClocks::default(),
             started_ms: asked_ms,
             answered_ms: asked_ms,
             interval_ms: None,
@@ -45,15 +55,52 @@ impl<T> SiteGate<T> {
         }
     }
 
-    /// Returns the earliest time of the first queued request; `None` if none is queued, or a response in flight must
+    /// Returns the earliest time of the next queued request; `None` if none is queued, or a response in flight must
     /// arrive first.
     pub(crate) fn earliest_ms(&self, now: Millis, per_site: usize) -> Option<Millis> {
-        let first = self.ahead.front().or_else(|| self.queue.front())?;
-        let gap = first.interval_ms.max(self.crawl_delay_ms);
+        self.next(now, per_site).map(|(_, at)| at)
+    }
+
+    /// Adds the site to those that are ready if the time of its next queued request has come.
+    pub(crate) fn make_ready(
+        &mut self,
+        site: &SiteName,
+        (now, per_site): (Millis, usize),
+        ready: &mut RoundRobin<CrawlName, SiteName>,
+    ) {
+        let due = self.next(now, per_site).filter(|(_, at)| !self.is_ready && *at <= now);
+        let request = due.and_then(|(index, _)| self.ahead.iter().chain(&self.queue).nth(index));
+        if let Some(request) = request {
+            ready.push(&request.crawl, site.clone());
+            self.is_ready = true;
+        }
+    }
+
+    /// Removes and returns the next queued request if its time has come.
+    pub(crate) fn take_due(&mut self, now: Millis, per_site: usize) -> Option<QueuedRequest<T>> {
+        let (index, _) = self.next(now, per_site).filter(|(_, at)| *at <= now)?;
+        match index.checked_sub(self.ahead.len()) {
+            None => self.ahead.remove(index),
+            Some(index) => self.queue.remove(index),
+        }
+    }
+
+    /// Returns the next queued request, by its position in both queues, and its earliest time: the first one, unless the
+    /// delay of its crawl lets others go before it.
+    fn next(&self, now: Millis, per_site: usize) -> Option<(usize, Millis)> {
+        let requests = self.ahead.iter().chain(&self.queue).take(self.compared()).enumerate();
+        let times = requests.filter_map(|(index, request)| Some((index, self.request_ms(request, now, per_site)?)));
+        times.min_by_key(|(_, at)| now.max(*at))
+    }
+
+    /// Returns the earliest time of a queued request; `None` if a response in flight must arrive first.
+    fn request_ms(&self, request: &QueuedRequest<T>, now: Millis, per_site: usize) -> Option<Millis> {
+        let gap = request.interval_ms.max(self.crawl_delay_ms);
         if self.in_flight >= if one_in_flight(gap) { 1 } else { per_site } {
             return None;
         }
-        Some(self.free_ms(gap, now).max(first.not_before_ms))
+        let own = self.crawls.free_ms(&request.crawl, now)?;
+        Some(self.free_ms(gap, now).max(request.not_before_ms).max(own))
     }
 
     /// Returns the time at which `gap` has certainly passed; `Millis::MIN` if it is 0. A last time in the future
@@ -68,10 +115,15 @@ impl<T> SiteGate<T> {
         last.min(now).saturating_add(Millis::try_from(gap).unwrap_or(Millis::MAX)).saturating_add(1)
     }
 
+    /// Returns the number of queued requests, from the front, that may be sent next.
+    fn compared(&self) -> usize {
+        if self.crawls.is_empty() { 1 } else { COMPARED }
+    }
+
     /// Returns the time after which the first of the queued requests is too late.
     fn deadline_ms(&self) -> Option<Millis> {
-        let ahead = self.ahead.iter().map(|request| request.not_after_ms);
-        ahead.chain(self.queue.front().map(|request| request.not_after_ms)).min()
+        let requests = self.ahead.iter().chain(self.queue.iter().take(self.compared()));
+        requests.map(|request| request.not_after_ms).min()
     }
 
     /// Returns the time at which the site must be checked next; `Millis::MAX`: not before its next event.
@@ -87,7 +139,8 @@ impl<T> SiteGate<T> {
 
     /// Returns the time from which a site without queued requests can be forgotten.
     fn idle_ms(&self, now: Millis) -> Millis {
-        self.free_ms(self.interval_ms.unwrap_or(0).max(self.crawl_delay_ms).max(1), now).max(self.blocked_until_ms)
+        let free_ms = self.free_ms(self.interval_ms.unwrap_or(0).max(self.crawl_delay_ms).max(1), now);
+        free_ms.max(self.blocked_until_ms).max(self.crawls.idle_ms(now))
     }
 
     pub(crate) fn is_idle(&self, now: Millis) -> bool {
@@ -104,8 +157,15 @@ impl<T> SiteGate<T> {
                 None => {}
             }
         }
-        while self.queue.front().is_some_and(|request| request.not_after_ms < now) {
-            events.extend(self.queue.pop_front().map(GateEvent::Late));
+        let mut index = 0;
+        while index < self.compared()
+            && let Some(request) = self.queue.get(index)
+        {
+            if request.not_after_ms < now {
+                events.extend(self.queue.remove(index).map(GateEvent::Late));
+            } else {
+                index += 1;
+            }
         }
         events.len() - before
     }
@@ -126,6 +186,7 @@ impl<T> SiteGate<T> {
     pub(crate) fn reset_clocks(&mut self, now: Millis, back: Millis) {
         self.started_ms = now;
         self.answered_ms = now;
+        self.crawls.reset(now);
         self.blocked_until_ms = self.blocked_until_ms.saturating_sub(back);
         self.timer_ms = Millis::MAX;
         for request in self.ahead.iter_mut().chain(&mut self.queue) {

@@ -16,7 +16,7 @@ use orbweaver_stage::{
     Actions, ByteBudget, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
 use orbweaver_store::{RobotsRow, Write};
-use orbweaver_url::{SiteName, Url};
+use orbweaver_url::{CrawlName, SiteName, Url};
 
 use crate::{
     active_dispatch::ActiveDispatch,
@@ -28,6 +28,7 @@ use crate::{
     gates::{GateEvent, QueuedRequest, SiteGates},
     metrics::FetcherMetrics,
     ownership::Ownership,
+    profile::{Profiles, RequestProfile},
     records::{body_room, outcome_record},
     requests::{InFlight, Requests},
     robots_cache::RobotsCache,
@@ -50,7 +51,7 @@ pub(crate) struct At<'a> {
 #[derive(Debug)]
 pub(crate) enum FetchTarget {
     Page(Box<ActiveDispatch>),
-    /// Robots.txt of an authority, at this URL.
+    /// The robots.txt of this key, at this URL.
     Robots(Arc<str>, Url),
 }
 
@@ -77,6 +78,7 @@ pub struct FetcherStage {
     pub(crate) lookups: RobotsLookups,
     /// Settings of sites and crawls.
     pub(crate) controls: Controls,
+    profiles: Profiles,
     /// Blocks read back from the log, until they can be applied. Sorted, like every collection that is iterated: the
     /// same events then lead to the same requests, in the same order.
     recalled_blocks: BTreeMap<SiteName, Millis>,
@@ -96,8 +98,9 @@ impl FetcherStage {
             requests: Requests::new(config.concurrency, memory),
             gates: SiteGates::new(config.concurrency),
             robots: RobotsCache::new(config.robots_cache_bytes),
-            lookups: RobotsLookups::new(&config.user_agent),
+            lookups: RobotsLookups::default(),
             controls: Controls::default(),
+            profiles: Profiles::new(&config),
             config,
             metrics,
             in_flight,
@@ -121,9 +124,9 @@ impl FetcherStage {
     }
 
     /// Stores a robots.txt, which applies once it is durable.
-    pub(crate) fn store_robots(&mut self, authority: Arc<str>, row: RobotsRow, at: &mut At<'_>) {
+    pub(crate) fn store_robots(&mut self, key: Arc<str>, row: RobotsRow, at: &mut At<'_>) {
         let steps = vec![Step::Perform(vec![Write::Robots(row.clone())])];
-        let token = Some(self.dispatches.plan(InFlightPlan::Robots(authority, row)));
+        let token = Some(self.dispatches.plan(InFlightPlan::Robots(key, row)));
         at.acts.plans.push(Plan { steps, completes: vec![], token });
     }
 
@@ -159,11 +162,11 @@ impl FetcherStage {
         self.gates.poll(at.now, free, &mut events);
         for turn in events.drain(..) {
             match turn {
-                GateEvent::Send(site, QueuedRequest { payload, .. }) => self.send(site, payload, at),
+                GateEvent::Send(site, QueuedRequest { payload, crawl, .. }) => self.send(site, crawl, payload, at),
                 GateEvent::Late(QueuedRequest { payload: FetchTarget::Page(active), .. }) => self.late(&active, at),
                 // Another dispatch may wait for it by now.
-                GateEvent::Late(QueuedRequest { payload: FetchTarget::Robots(authority, url), .. }) => {
-                    self.ask_robots_at(&authority, url, at);
+                GateEvent::Late(QueuedRequest { payload: FetchTarget::Robots(key, url), .. }) => {
+                    self.ask_robots_at(&key, url, at);
                 }
             }
         }
@@ -172,30 +175,36 @@ impl FetcherStage {
         self.metrics.slots.set(i64::try_from(self.requests.slots).unwrap_or(i64::MAX));
     }
 
-    fn send(&mut self, site: SiteName, mut target: FetchTarget, at: &mut At<'_>) {
+    /// Sends a request of a crawl.
+    fn send(&mut self, site: SiteName, crawl: CrawlName, mut target: FetchTarget, at: &mut At<'_>) {
         let (request, room) = match &mut target {
             FetchTarget::Page(active) => {
                 active.has_slot = true;
-                let request =
-                    Request { url: active.url.clone(), purpose: Purpose::Page, cookie: active.cookies.header() };
-                (request, body_room(active, self.config.record_limit))
+                let profile = self.profiles.of(&crawl).clone();
+                let room = body_room(active, &profile, self.config.record_limit);
+                let (url, cookie) = (active.url.clone(), active.cookies.header());
+                (Request { url, purpose: Purpose::Page, cookie, profile }, room)
             }
-            FetchTarget::Robots(_, url) => (Request { url: url.clone(), purpose: Purpose::Robots, cookie: None }, 0),
+            FetchTarget::Robots(key, url) => {
+                let lookup = self.lookups.get(key).map(|lookup| &lookup.profile);
+                let profile = lookup.unwrap_or(&self.profiles.configured).clone();
+                (Request { url: url.clone(), purpose: Purpose::Robots, cookie: None, profile }, 0)
+            }
         };
-        let number = self.requests.start(site, target, at.now);
+        let number = self.requests.start(site, crawl, target, at.now);
         at.acts.jobs.push(Job::Ask { number, request, room });
     }
 
     fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {
-        let Some(InFlight { site, target, .. }) = self.requests.end(number) else { return };
+        let Some(InFlight { site, crawl, target, .. }) = self.requests.end(number) else { return };
         self.metrics.asked(&attempt, body.as_ref().map_or(0, |body| body.bytes));
-        self.gates.answered(&site, attempt.answered_at_ms, at.now);
+        self.gates.answered(&site, &crawl, attempt.answered_at_ms, at.now);
         match target {
             Some(FetchTarget::Page(active)) => self.conclude(active, attempt, body, at),
             None => self.requests.free(1),
-            Some(FetchTarget::Robots(authority, url)) => {
+            Some(FetchTarget::Robots(key, url)) => {
                 self.requests.free(1);
-                self.robots_answered(&authority, &url, &attempt, at);
+                self.robots_answered(&key, &url, &attempt, at);
             }
         }
     }
@@ -232,10 +241,15 @@ impl FetcherStage {
     /// sends requests to the same sites meanwhile.
     fn leave_partition(&mut self, partition: Partition, drains: bool) {
         self.ownership.leave(partition);
-        let asked = if drains { self.requests.authorities() } else { HashSet::new() };
+        let asked = if drains { self.requests.robots_keys() } else { HashSet::new() };
         for active in self.take_queued(|active| active.partition() == partition, &asked) {
             self.leave(&active);
         }
+    }
+
+    /// Returns the settings of the requests of a dispatch.
+    pub(crate) fn profile(&self, active: &ActiveDispatch) -> &Arc<RequestProfile> {
+        self.profiles.of(&active.dispatch().context.crawl)
     }
 
     /// Removes and returns the queued dispatches that match, and ends lookups of robots.txt that no other one waits for.
@@ -249,7 +263,7 @@ impl FetcherStage {
         let lookups = &self.lookups;
         let targets = self.gates.take_where(|target| match target {
             FetchTarget::Page(active) => matches(active),
-            FetchTarget::Robots(authority, _) => lookups.get(authority).is_none(),
+            FetchTarget::Robots(key, _) => lookups.get(key).is_none(),
         });
         taken.extend(targets.into_iter().filter_map(|target| match target {
             FetchTarget::Page(active) => Some(active),
@@ -287,9 +301,18 @@ impl Stage for FetcherStage {
                 self.begin(at);
                 self.freeze(&site, at);
             }
-            ControlChange::Crawl(crawl) if self.controls.is_paused(&crawl) => {
-                self.begin(at);
-                self.pause(&crawl, at);
+            ControlChange::Crawl(crawl) => {
+                let profile = self.controls.profile(&crawl);
+                let has_new_profile = self.profiles.set(&crawl, profile, &self.config);
+                if self.controls.is_paused(&crawl) {
+                    self.begin(at);
+                    self.pause(&crawl, at);
+                } else if has_new_profile {
+                    self.begin(at);
+                    self.admit_again(&crawl, at);
+                } else {
+                    return Ok(());
+                }
             }
             _ => return Ok(()),
         }
@@ -352,7 +375,7 @@ impl Stage for FetcherStage {
         self.begin(at);
         match self.dispatches.durable(token, now) {
             Some(InFlightPlan::Outcome { has_slot, .. }) => self.requests.free(usize::from(has_slot)),
-            Some(InFlightPlan::Robots(authority, row)) => self.apply(&authority, &row, row.expires_ms, at),
+            Some(InFlightPlan::Robots(key, row)) => self.apply(&key, &row, row.expires_ms, at),
             None => {}
         }
         self.send_ready(at);
@@ -364,7 +387,7 @@ impl Stage for FetcherStage {
         self.begin(at);
         match done {
             Done::Asked { number, attempt, body } => self.asked(number, *attempt, body, at),
-            Done::Loaded { authority, row } => self.robots_loaded(&authority, row, at),
+            Done::Loaded { key, row } => self.robots_loaded(&key, row, at),
         }
         self.send_ready(at);
         Ok(())

@@ -26,7 +26,7 @@ pub enum Job {
         room: usize,
     },
     /// Read a robots.txt from the store.
-    Load { authority: Arc<str> },
+    Load { key: Arc<str> },
 }
 
 /// Result of a job.
@@ -40,7 +40,7 @@ pub enum Done {
         body: Option<PackedBody>,
     },
     /// Result of [`Job::Load`].
-    Loaded { authority: Arc<str>, row: Option<RobotsRow> },
+    Loaded { key: Arc<str>, row: Option<RobotsRow> },
 }
 
 /// Worker that runs each job in its own task, on the runtime in which [`Worker::start`] is called.
@@ -106,11 +106,11 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                     let _ = results.send(Done::Asked { number, attempt: Box::new(attempt), body });
                 });
             }
-            Job::Load { authority } => {
+            Job::Load { key } => {
                 let store = self.store.clone();
                 self.spawn(async move {
-                    let row = panics::caught(load(&*store, &authority)).await.unwrap_or_default();
-                    let _ = results.send(Done::Loaded { authority, row });
+                    let row = panics::caught(load(&*store, &key)).await.unwrap_or_default();
+                    let _ = results.send(Done::Loaded { key, row });
                 });
             }
         }
@@ -156,18 +156,18 @@ pub(crate) async fn ask<C: Client>(
     (attempt, packed)
 }
 
-async fn load(store: &dyn Store, authority: &str) -> Option<RobotsRow> {
+async fn load(store: &dyn Store, key: &str) -> Option<RobotsRow> {
     let mut failures = 0;
     loop {
-        match store.robots(authority).await {
+        match store.robots(key).await {
             Ok(row) => return row,
             // The row will be fetched again and overwritten.
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::warn!(authority, %error, "stored robots.txt is damaged; requesting it again");
+                tracing::warn!(robots_txt = key, %error, "stored robots.txt is damaged; requesting it again");
                 return None;
             }
             Err(error) => {
-                tracing::warn!(authority, %error, failures, "cannot read robots.txt from the store; retrying");
+                tracing::warn!(robots_txt = key, %error, failures, "cannot read robots.txt from the store; retrying");
                 tokio::time::sleep(Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10))).await;
                 failures += 1;
             }

@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_fetcher::{Attempt, Body, Client, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request};
+use orbweaver_fetcher::{
+    Attempt, Body, Client, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request, RequestProfile,
+};
 use orbweaver_settings::Section as _;
 use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
@@ -123,7 +125,8 @@ fn config() -> FetcherConfig {
 async fn ask_with(config: FetcherConfig, url: &str) -> Attempt {
     config.check().unwrap();
     let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
-    asked(&client, page_request(url)).await
+    let profile = Arc::new(RequestProfile::of(&config));
+    asked(&client, Request { profile, ..page_request(url) }).await
 }
 
 fn memory(bytes: usize) -> ByteBudget {
@@ -139,7 +142,8 @@ async fn ask(url: &str) -> Attempt {
 }
 
 fn page_request(url: &str) -> Request {
-    Request { url: Url::parse(url).unwrap(), purpose: Purpose::Page, cookie: None }
+    let profile = Arc::new(RequestProfile::of(&config()));
+    Request { url: Url::parse(url).unwrap(), purpose: Purpose::Page, cookie: None, profile }
 }
 
 async fn answer_of(act: Act) -> Result<HttpResponse, FetchError> {

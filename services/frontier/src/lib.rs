@@ -7,6 +7,7 @@
 
 pub mod config;
 mod counted;
+mod crawl_shares;
 pub mod decision;
 mod dispatch_limit;
 pub mod index;

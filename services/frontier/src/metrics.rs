@@ -9,7 +9,7 @@ use prometheus::{
     register_int_gauge_with_registry as gauge,
 };
 
-use crate::{pages::CapStatus, partition::TRAP, stage::kind_name};
+use crate::{pages::CapStatus, partition::TRAP};
 
 /// Queued URLs, including leased ones. Alert: none by itself; it is the remaining size of the crawl.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
@@ -126,5 +126,19 @@ fn show<'a>(gauges: &IntGaugeVec, values: impl Iterator<Item = (&'a CrawlName, u
     gauges.reset();
     for (crawl, value) in values.take(NAMED_CRAWLS) {
         gauges.with_label_values(&[&**crawl]).set(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+}
+
+/// Returns the label of an outcome.
+pub(crate) fn kind_name(kind: OutcomeKind) -> &'static str {
+    match kind {
+        OutcomeKind::Fetched => "fetched",
+        OutcomeKind::Unchanged => "unchanged",
+        OutcomeKind::Redirected => "redirected",
+        OutcomeKind::Refused => "refused",
+        OutcomeKind::Blocked => "blocked",
+        OutcomeKind::Retry => "retry",
+        OutcomeKind::Deferred => "deferred",
+        OutcomeKind::Gone => "gone",
     }
 }

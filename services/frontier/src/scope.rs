@@ -78,6 +78,18 @@ impl CrawlScopes {
         self.definitions.applied(crawl)?.definition.max_pages
     }
 
+    /// Returns the version of the definition that applies to a crawl; 0: none.
+    #[must_use]
+    pub fn version(&self, crawl: &CrawlName) -> Version {
+        self.definitions.applied(crawl).map_or(0, |applied| applied.version)
+    }
+
+    /// Returns the own interval of a crawl between requests to a site, in milliseconds, if it has one.
+    #[must_use]
+    pub fn interval_ms(&self, crawl: &CrawlName) -> Option<u64> {
+        self.definitions.applied(crawl)?.definition.profile.interval_ms
+    }
+
     /// Returns the definitions of all crawls.
     #[must_use]
     pub fn definitions(&self) -> &Definitions {

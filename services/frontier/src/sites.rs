@@ -6,13 +6,15 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap, VecDeque},
+    collections::{BinaryHeap, HashMap},
 };
 
 use orbweaver_messages::Millis;
+use orbweaver_stage::RoundRobin;
 
 use crate::{
-    index::{Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
+    crawl_shares::CrawlShares,
+    index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
     read_ahead::{Heads, ReadAhead},
     slots::{InFlight, Slots},
@@ -21,8 +23,23 @@ use crate::{
 /// Weight of a new time from dispatch to outcome in the smoothed one.
 const SMOOTHING: f32 = 0.2;
 
+/// Intervals between requests of each crawl to a site, in milliseconds; 0: unlimited.
+#[derive(Debug, Default)]
+struct Intervals {
+    default_ms: u64,
+    /// Crawls with an interval of their own.
+    own_ms: HashMap<CrawlKey, u64>,
+}
+
+impl Intervals {
+    fn of(&self, crawl: CrawlKey) -> u64 {
+        self.own_ms.get(&crawl).copied().unwrap_or(self.default_ms)
+    }
+}
+
 #[derive(Debug, Default)]
 struct SiteQueue {
+    crawl: CrawlKey,
     head: Option<Box<ReadAhead>>,
     /// No URL that may be dispatched has a rank below this one: reading starts here, past URLs that have ended.
     read_from: Rank,
@@ -56,20 +73,22 @@ pub(crate) struct Source<'a> {
 /// The sites of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct SiteQueues {
-    default_interval_ms: u64,
+    intervals: Intervals,
     sites: HashMap<QueueKey, SiteQueue>,
     heads: Heads,
     waiting: usize,
     /// Number of queued URLs in queues that are paused at a page cap.
     capped: usize,
-    /// Sites that are ready, in the order of their next dispatch.
-    ready: VecDeque<QueueKey>,
+    /// Queues that are ready, by crawl.
+    ready: RoundRobin<CrawlKey, QueueKey>,
+    shares: CrawlShares,
     paused: BinaryHeap<Reverse<(Millis, QueueKey)>>,
 }
 
 impl SiteQueues {
     pub(crate) fn new(default_interval_ms: u64) -> Self {
-        Self { default_interval_ms, ..Self::default() }
+        let intervals = Intervals { default_ms: default_interval_ms, ..Intervals::default() };
+        Self { intervals, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,10 +100,33 @@ impl SiteQueues {
         self.waiting
     }
 
-    /// Adds a queued URL to this site.
-    pub(crate) fn admit(&mut self, id: QueueKey) {
+    /// Sets the interval of a crawl; `None`: the default one. If it changes, the pauses of the crawl's queues end, since
+    /// they may last as long as the former interval; those that still apply begin again with the next dispatch.
+    pub(crate) fn set_interval(&mut self, crawl: CrawlKey, interval_ms: Option<u64>, now: Millis) {
+        let former_ms = match interval_ms {
+            Some(interval_ms) => self.intervals.own_ms.insert(crawl, interval_ms),
+            None => self.intervals.own_ms.remove(&crawl),
+        };
+        if former_ms == interval_ms {
+            return;
+        }
+        let of_crawl = self.sites.iter().filter(|(_, site)| site.crawl == crawl);
+        let mut ids: Vec<QueueKey> = of_crawl.map(|(id, _)| *id).collect();
+        // The same changes then lead to the same dispatches, in the same order.
+        ids.sort_unstable();
+        for id in ids {
+            if let Some(site) = self.sites.get_mut(&id) {
+                site.resume_at_ms = 0;
+            }
+            self.make_ready(id, now);
+        }
+    }
+
+    /// Adds the queued URL of this entry to its site.
+    pub(crate) fn admit(&mut self, entry: &IndexEntry) {
         self.waiting += 1;
-        let site = self.sites.entry(id).or_default();
+        let site = self.sites.entry(entry.site).or_default();
+        site.crawl = entry.crawl;
         site.waiting += 1;
         self.capped += usize::from(site.capped);
     }
@@ -100,13 +142,12 @@ impl SiteQueues {
 
     /// Makes a URL of this site available for dispatch.
     pub(crate) fn enqueue(&mut self, id: QueueKey, rank: Rank, now: Millis) {
-        let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
         site.queued += 1;
         site.queued_demoted += u32::from(is_demoted(rank));
         site.ended_alone = if is_demoted(rank) { site.ended_alone } else { 0 };
         site.read_from = site.read_from.min(rank);
-        let ahead = site.ahead(interval);
+        let ahead = site.ahead(&self.intervals);
         self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
         self.make_ready(id, now);
     }
@@ -132,6 +173,7 @@ impl SiteQueues {
     pub(crate) fn count_in_flight(&mut self, entry: &IndexEntry) {
         if let Some(site) = self.sites.get_mut(&entry.site) {
             *site.in_flight.of(entry.demoted) += 1;
+            self.shares.add(entry.crawl);
         }
     }
 
@@ -140,6 +182,7 @@ impl SiteQueues {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
+            self.shares.remove(entry.crawl);
             if entry.demoted && site.in_flight.normal == 0 && site.queued == site.queued_demoted {
                 site.ended_alone = site.ended_alone.saturating_add(1);
             }
@@ -159,6 +202,7 @@ impl SiteQueues {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
+            self.shares.remove(entry.crawl);
         }
         match to {
             Some(rank) => self.enqueue(id, rank, now),
@@ -233,30 +277,33 @@ impl SiteQueues {
         self.paused.peek().map(|Reverse((at, _))| *at)
     }
 
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Returns `true` if a URL can be dispatched; see [`Self::next`].
+    pub(crate) fn has_ready(&self, limit: usize) -> bool {
+        self.ready.owners().any(|crawl| self.shares.has_room(*crawl, limit))
     }
 
-    /// Removes and returns the next URL to dispatch: its site and rank.
+    /// Removes and returns the next URL to dispatch: its site and rank. `limit` bounds the dispatches in flight, and is
+    /// shared by all crawls.
     pub(crate) fn next(
         &mut self,
+        limit: usize,
         now: Millis,
         source: &mut Source<'_>,
     ) -> Result<Option<(QueueKey, Rank)>, IndexError> {
-        let interval = self.default_interval_ms;
-        while let Some(id) = self.ready.pop_front() {
+        while let Some(id) = self.ready.pop_of(|crawl| self.shares.has_room(*crawl, limit)) {
             let Some(site) = self.sites.get_mut(&id) else { continue };
             site.is_ready = false;
-            if !site.may_dispatch(interval, now) {
+            if !site.may_dispatch(&self.intervals, now) {
                 self.sweep(id, now);
                 continue;
             }
-            let ahead = site.ahead(interval);
+            let ahead = site.ahead(&self.intervals);
             site.read_from = self.heads.pop(&mut site.head, (id, site.read_from), ahead, source)?;
             let rank = site.read_from;
             site.queued -= 1;
             site.queued_demoted = site.queued_demoted.saturating_sub(u32::from(is_demoted(rank)));
             *site.in_flight.of(is_demoted(rank)) += 1;
+            self.shares.add(site.crawl);
             self.make_ready(id, now);
             return Ok(Some((id, rank)));
         }
@@ -287,21 +334,20 @@ impl SiteQueues {
 
     /// Makes a site ready if it may dispatch.
     fn make_ready(&mut self, id: QueueKey, now: Millis) {
-        let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
-        if !site.is_ready && site.may_dispatch(interval, now) {
+        if !site.is_ready && site.may_dispatch(&self.intervals, now) {
             site.is_ready = true;
-            self.ready.push_back(id);
+            self.ready.push(&site.crawl, id);
         }
     }
 }
 
 impl SiteQueue {
-    fn may_dispatch(&self, default_interval_ms: u64, now: Millis) -> bool {
+    fn may_dispatch(&self, intervals: &Intervals, now: Millis) -> bool {
         if self.capped || self.queued == 0 || self.resume_at_ms > now {
             return false;
         }
-        let slots = self.slots(default_interval_ms);
+        let slots = self.slots(intervals);
         if self.queued > self.queued_demoted {
             slots.admit_front(self.in_flight)
         } else {
@@ -319,13 +365,13 @@ impl SiteQueue {
         self.waiting == 0 && self.in_flight.is_empty() && self.resume_at_ms <= now && !self.is_ready
     }
 
-    fn slots(&self, default_interval_ms: u64) -> Slots {
-        Slots::of(default_interval_ms.max(u64::from(self.crawl_delay_ms)), self.round_trip_ms)
+    fn slots(&self, intervals: &Intervals) -> Slots {
+        Slots::of(intervals.of(self.crawl).max(u64::from(self.crawl_delay_ms)), self.round_trip_ms)
     }
 
     /// Returns the number of ranks to read ahead: enough for some seconds.
-    fn ahead(&self, default_interval_ms: u64) -> usize {
-        (4 * self.slots(default_interval_ms).all as usize).clamp(8, 512)
+    fn ahead(&self, intervals: &Intervals) -> usize {
+        (4 * self.slots(intervals).all as usize).clamp(8, 512)
     }
 }
 
@@ -350,18 +396,18 @@ mod tests {
         let (mut sites, mut index, mut idle) = (SiteQueues::new(100), MemoryIndex::default(), Offsets::default());
         for offset in 0..30 {
             idle.insert(offset);
-            sites.admit(id);
+            sites.admit(&entry(offset));
             sites.enqueue(id, entry(offset).rank(), 0);
         }
         let mut source = Source { index: &mut index, idle: &idle };
         for offset in 0..10 {
-            assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, entry(offset).rank())));
+            assert_eq!(sites.next(100, 0, &mut source).unwrap(), Some((id, entry(offset).rank())));
             sites.pass_over(&entry(offset), None, 0);
         }
-        assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, entry(10).rank())));
-        assert_eq!(sites.next(0, &mut source).unwrap(), None, "one is in flight, and none has ended");
+        assert_eq!(sites.next(100, 0, &mut source).unwrap(), Some((id, entry(10).rank())));
+        assert_eq!(sites.next(100, 0, &mut source).unwrap(), None, "one is in flight, and none has ended");
         sites.end(&entry(10), None, 0);
-        let next = std::iter::from_fn(|| sites.next(0, &mut source).unwrap());
+        let next = std::iter::from_fn(|| sites.next(100, 0, &mut source).unwrap());
         assert_eq!(next.count(), 2, "one for each that has ended");
     }
 }

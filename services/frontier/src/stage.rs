@@ -22,7 +22,7 @@ use crate::{
     FrontierConfig, FrontierView, counted,
     decision::{Decision, DecisionContext},
     index::{CrawlKey, FrontierIndex, Index, IndexError, MemoryIndex},
-    metrics::FrontierMetrics,
+    metrics::{FrontierMetrics, kind_name},
     pages::PageCaps,
     partition::PartitionFrontier,
     plan_builder::{PlanBuilder, frontier_record, tombstone_of},
@@ -324,6 +324,9 @@ impl FrontierStage {
             None => self.partition(number)?,
         };
         self.pages.serve(number, opening.owner_epoch, opening.partitions);
+        for (crawl, _) in self.scopes.versions() {
+            partition.set_interval(crawl, self.scopes.interval_ms(crawl), now);
+        }
         partition.open(opening, now, &mut self.pages)?;
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);
@@ -382,7 +385,7 @@ impl Stage for FrontierStage {
     fn receive_tailed(
         &mut self,
         record: &ConsumerRecord,
-        _: Millis,
+        now: Millis,
         _: &mut FrontierActions,
     ) -> Result<(), StageError> {
         if let Some(count) = counted::page_count(record) {
@@ -397,6 +400,8 @@ impl Stage for FrontierStage {
                 self.names.insert(CrawlKey::of(&crawl), crawl.clone());
                 self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
                 self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
+                let interval_ms = self.scopes.interval_ms(&crawl);
+                self.open.values_mut().for_each(|partition| partition.set_interval(&crawl, interval_ms, now));
                 self.metrics.show_versions(self.scopes.versions());
             }
             ControlChange::Refused => self.metrics.refused_definitions.inc(),
@@ -482,18 +487,5 @@ impl Stage for FrontierStage {
 
     fn due(&self, _: Millis) -> usize {
         self.open.values().filter(|partition| partition.is_due()).count()
-    }
-}
-
-pub(crate) fn kind_name(kind: OutcomeKind) -> &'static str {
-    match kind {
-        OutcomeKind::Fetched => "fetched",
-        OutcomeKind::Unchanged => "unchanged",
-        OutcomeKind::Redirected => "redirected",
-        OutcomeKind::Refused => "refused",
-        OutcomeKind::Blocked => "blocked",
-        OutcomeKind::Retry => "retry",
-        OutcomeKind::Deferred => "deferred",
-        OutcomeKind::Gone => "gone",
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps};
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, Pins, Scope, Traps};
 use orbweaver_scope::Rules;
 use orbweaver_settings::{Conflict, Count, MINUTE, Section, Time};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION, WideDomains};
@@ -139,6 +139,7 @@ impl Config {
             max_pages: self.default_max_pages,
             traps: self.default_traps,
             paused: false,
+            profile: FetchProfile::default(),
             pins,
             created_at_ms: now,
             replaces: vec![],

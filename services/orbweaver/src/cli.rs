@@ -83,7 +83,8 @@ pub struct CrawlArgs {
     /// crawl is created.
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
-    /// Maximum requests per second to one site; `unlimited` only for sites of your own [default: 1].
+    /// Maximum requests per second to one site; `unlimited` only for sites of your own [default: 1]. On a cluster the
+    /// rate of this crawl, at most 10.
     #[arg(long, value_name = "N|unlimited", allow_negative_numbers = true)]
     pub rate: Option<Rate>,
     /// Maximum requests in flight, over all sites [default: 64].
@@ -98,7 +99,8 @@ pub struct CrawlArgs {
     pub contact: Option<String>,
     /// Send a header with every request, as `Name: value`, or the headers of a file, one per line, as `@FILE` (may be
     /// repeated). Secrets, such as Authorization or Cookie, are accepted only in a file, since every user of the
-    /// machine can see the command line; the crawl stores the path of the file, not its content.
+    /// machine can see the command line; the crawl stores the path of the file, not its content. On a cluster the
+    /// headers are stored in crawl.control, where every reader of the log can see them, and secrets are refused.
     #[arg(long, value_name = "HEADER|@FILE")]
     pub header: Vec<String>,
     /// Do not request robots.txt. Only for sites of your own.
@@ -156,6 +158,7 @@ impl Extent {
             max_pages: self.max_pages.map(|limit| limit.0),
             traps: self.traps,
             paused: None,
+            profile: None,
         }
     }
 }

@@ -61,8 +61,9 @@ impl Default for RateLimiterConfig {
 impl RateLimiterConfig {
     /// Returns the settings that apply to a site.
     pub(crate) fn terms(&self, site: &str) -> Terms {
-        let base_ms = self.overrides.get(site).unwrap_or(&self.rate).interval_ms;
-        Terms { base_ms, horizon_ms: self.horizon_ms(base_ms) }
+        let site_ms = self.overrides.get(site).map(|rate| rate.interval_ms);
+        let rate_ms = self.rate.interval_ms;
+        Terms { site_ms, rate_ms, own_ms: 0, horizon_ms: self.horizon_ms(site_ms.unwrap_or(rate_ms)) }
     }
 
     /// Returns how far ahead dispatches of a site with this base interval may be scheduled, in milliseconds:

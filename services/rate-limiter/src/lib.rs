@@ -14,6 +14,7 @@
 //!
 //! The modules are listed in `README.md`.
 
+mod clocks;
 mod config;
 mod metrics;
 mod partial_messages;

@@ -23,6 +23,9 @@ pub(crate) struct ContextFields<'a> {
 pub(crate) struct DispatchFields<'a> {
     #[serde(borrow)]
     pub(crate) context: ContextFields<'a>,
+    /// Version of the crawl's definition that the frontier applied; 0: none.
+    #[serde(default)]
+    pub(crate) definition: u64,
     /// Time after which it is deferred without a request.
     pub(crate) not_after_ms: Millis,
 }

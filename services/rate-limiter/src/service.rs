@@ -48,6 +48,6 @@ mod tests {
         let allowed = ("ORBWEAVER_RATE_LIMITER__ALLOW_ABOVE_TEN_PER_SECOND", "true");
         let (config, said) = configured(&[fast, allowed, ("ORBWEAVER_RATE_LIMITER__OVERRIDES__EXAMPLE__COM", "30/m")]);
         assert!(!said.contains("rate_limiter"), "{said}");
-        assert_eq!((config.rate.interval_ms, config.terms("example.com").base_ms), (50, 2000));
+        assert_eq!((config.rate.interval_ms, config.terms("example.com").base_ms(0)), (50, 2000));
     }
 }

@@ -4,13 +4,15 @@ use orbweaver_messages::{CLOCK_MARGIN_MS, Millis};
 use orbweaver_politeness::{
     AdaptiveInterval,
     backoff::{FORGIVEN_AFTER_MS, MAX_BLOCK_MS, block_ms, staggered_ms},
-    next_request_ms,
     robots::MAX_CRAWL_DELAY_MS,
 };
 use orbweaver_scope::Hold;
 use orbweaver_url::slot_of;
 
-use crate::partial_messages::OutcomeFields;
+use crate::{
+    clocks::{Clock, OwnClocks},
+    partial_messages::OutcomeFields,
+};
 
 /// Time after its last report during which a crawl-delay is not replaced by a shorter one (for example of another host
 /// of the site), in milliseconds: as long as a robots.txt is valid.
@@ -38,22 +40,46 @@ pub(crate) struct Remembered {
     pub(crate) event_ms: Millis,
 }
 
-/// Settings that apply to a site.
+/// Settings that apply to a crawl at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Configured interval, in milliseconds; 0: unlimited.
-    pub(crate) base_ms: u64,
+    /// Interval set for the site, in milliseconds, if there is one; 0: unlimited.
+    pub(crate) site_ms: Option<u64>,
+    /// Interval of the configured rate, in milliseconds; 0: unlimited.
+    pub(crate) rate_ms: u64,
+    /// The crawl's own interval at a site, in milliseconds; 0: none.
+    pub(crate) own_ms: u64,
     /// Planning horizon, in milliseconds.
     pub(crate) horizon_ms: u64,
+}
+
+impl Terms {
+    /// Returns the base interval at the site of a crawl whose own is `own_ms`; 0: unlimited.
+    pub(crate) fn base_ms(self, own_ms: u64) -> u64 {
+        self.site_ms.unwrap_or(if own_ms > 0 { own_ms } else { self.rate_ms })
+    }
+
+    /// Returns the terms for what the site demands of all crawls, which must not depend on the interval of a slow one: a
+    /// crawl's own interval counts only if it is shorter than that of others.
+    fn shared(self) -> Self {
+        Self { own_ms: if self.own_ms < self.rate_ms { self.own_ms } else { 0 }, ..self }
+    }
+
+    /// Returns `true` if the crawl may be requested at any rate.
+    pub(crate) fn is_unlimited(self) -> bool {
+        self.own_ms == 0 && self.base_ms(0) == 0
+    }
 }
 
 /// State of a site.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
-    /// Latest scheduled time.
-    planned_ms: Option<Millis>,
-    /// Time of the latest response.
-    answered_ms: Option<Millis>,
+    /// Clock that all crawls share.
+    clock: Clock,
+    own_clocks: OwnClocks,
+    /// Own interval of the crawl that was scheduled last, in milliseconds (0: none); `None` if this owner of the partition
+    /// has scheduled none.
+    last_own_ms: Option<u64>,
     pace: AdaptiveInterval,
     /// State that must survive a restart.
     pub(crate) remembered: Remembered,
@@ -75,10 +101,13 @@ pub(crate) enum Deferral {
     Frozen,
     /// The crawl is paused.
     Paused,
+    /// The crawl's definition was not read yet.
+    Definition,
 }
 
 impl Deferral {
-    pub(crate) const ALL: [Self; 5] = [Self::Interval, Self::Blocked, Self::Late, Self::Frozen, Self::Paused];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Interval, Self::Blocked, Self::Late, Self::Frozen, Self::Paused, Self::Definition];
 
     /// Returns the reason as it is written to the outcome.
     pub(crate) fn as_str(self) -> &'static str {
@@ -88,6 +117,7 @@ impl Deferral {
             Self::Late => "late",
             Self::Frozen => Hold::Frozen.name(),
             Self::Paused => Hold::Paused.name(),
+            Self::Definition => "definition",
         }
     }
 }
@@ -119,9 +149,10 @@ pub(crate) enum Decision {
 }
 
 impl Site {
-    /// Creates a site that counts as requested at `last_ms`; `None`: never requested.
+    /// Creates a site that counts as requested by all crawls at `last_ms`; `None`: never requested.
     pub(crate) fn asked_at(last_ms: Option<Millis>) -> Self {
-        Self { planned_ms: last_ms, ..Self::default() }
+        let clock = Clock { planned_ms: last_ms, answered_ms: None };
+        Self { clock, own_clocks: OwnClocks::asked_at(last_ms), ..Self::default() }
     }
 
     /// Restores the state that was persisted before a restart.
@@ -140,39 +171,39 @@ impl Site {
         Some(self.remembered.blocked_until_ms).filter(|until| *until > now)
     }
 
-    /// Schedules a dispatch that may be sent until `not_after_ms`, or defers it.
-    pub(crate) fn decide(&mut self, not_after_ms: Millis, terms: Terms, now: Millis) -> Decision {
+    /// Schedules a dispatch of a crawl that may be sent until `not_after_ms`, or defers it.
+    pub(crate) fn decide(&mut self, crawl: &str, not_after_ms: Millis, terms: Terms, now: Millis) -> Decision {
         if let Some(retry_at_ms) = self.blocked_until_ms(now) {
             return Decision::Defer { reason: Deferral::Blocked, retry_at_ms };
         }
-        let moment_ms = self.next_ms(terms, now);
+        let asked_ms = self.asked_ms(terms);
+        let mut own = self.own_clocks.of(crawl);
+        let mut moment_ms = self.clock.next_ms(&self.pace, asked_ms, terms.horizon_ms, now);
+        if terms.own_ms > 0 {
+            moment_ms = moment_ms.max(own.next_ms(&self.pace, terms.own_ms, terms.horizon_ms, now));
+        }
         let horizon_ms = Millis::try_from(terms.horizon_ms).unwrap_or(Millis::MAX);
         if moment_ms > now.saturating_add(horizon_ms) || moment_ms > not_after_ms {
             // Half a horizon early, so that the next request is scheduled before the site is ready for it.
             let retry_at_ms = moment_ms.saturating_sub(horizon_ms / 2).max(now);
             return Decision::Defer { reason: Deferral::Interval, retry_at_ms };
         }
-        self.planned_ms = Some(moment_ms);
-        Decision::Pass { not_before_ms: moment_ms, interval_ms: self.pace.interval_ms(self.asked_ms(terms)) }
-    }
-
-    /// Returns the earliest time of the site's next request: the interval after the last response, and the interval
-    /// plus the usual response time after the last scheduled time.
-    fn next_ms(&self, terms: Terms, now: Millis) -> Millis {
-        let asked_ms = self.asked_ms(terms);
-        let interval_ms = self.pace.interval_ms(asked_ms);
-        if interval_ms == 0 {
-            return now;
+        self.clock.planned_ms = Some(moment_ms);
+        self.last_own_ms = Some(terms.own_ms);
+        if terms.own_ms > 0 {
+            own.planned_ms = Some(moment_ms);
+            self.own_clocks.set(crawl, terms.own_ms, own);
         }
-        let spacing_ms = self.pace.spacing_ms(asked_ms);
-        let after_planned = self.planned_ms.map(|last| next_request_ms(last, spacing_ms, terms.horizon_ms, now));
-        let after_answer = self.answered_ms.map(|last| next_request_ms(last, interval_ms, 0, now));
-        after_planned.max(after_answer).unwrap_or(now)
+        Decision::Pass { not_before_ms: moment_ms, interval_ms: self.pace.interval_ms(asked_ms) }
     }
 
-    /// Returns the longer of configured interval and crawl-delay: the interval before learned slow-downs.
+    /// Returns the interval before learned slow-downs: the longer of base interval and crawl-delay. The base interval of a
+    /// dispatch is the shorter one of its crawl and of the crawl scheduled last, so that a slow crawl does not slow down
+    /// others.
     fn asked_ms(&self, terms: Terms) -> u64 {
-        terms.base_ms.max(self.remembered.crawl_delay_ms.unwrap_or(0))
+        let base_ms = terms.base_ms(terms.own_ms);
+        let base_ms = self.last_own_ms.map_or(base_ms, |last_ms| base_ms.min(terms.base_ms(last_ms)));
+        base_ms.max(self.remembered.crawl_delay_ms.unwrap_or(0))
     }
 
     /// Applies an outcome. Returns `true` if state changed that must survive a restart.
@@ -181,7 +212,8 @@ impl Site {
     /// the previous refusal was known. So neither a replay nor the rest of a burst extends a block.
     pub(crate) fn learn(&mut self, outcome: &OutcomeFields<'_>, terms: Terms, now: Millis) -> bool {
         let before = self.remembered.clone();
-        self.answered_ms = self.answered_ms.max(outcome.answered_at_ms.map(|at| at.min(now)));
+        self.note_answer(outcome, terms, now);
+        let terms = terms.shared();
         self.learn_crawl_delay(outcome, terms);
         let asked_ms = self.asked_ms(terms);
         let sent_ms = outcome.requested_at_ms.unwrap_or(outcome.ended_at_ms);
@@ -227,29 +259,44 @@ impl Site {
         self.remembered != before
     }
 
+    fn note_answer(&mut self, outcome: &OutcomeFields<'_>, terms: Terms, now: Millis) {
+        let Some(answered_ms) = outcome.answered_at_ms.map(|at| at.min(now)) else { return };
+        self.clock.answered_ms = self.clock.answered_ms.max(Some(answered_ms));
+        if terms.own_ms > 0 {
+            let mut own = self.own_clocks.of(&outcome.context.crawl);
+            own.answered_ms = own.answered_ms.max(Some(answered_ms));
+            self.own_clocks.set(&outcome.context.crawl, terms.own_ms, own);
+        }
+    }
+
     fn learn_crawl_delay(&mut self, outcome: &OutcomeFields<'_>, terms: Terms) {
         let Some(delay_ms) = outcome.crawl_delay_ms.map(|ms| ms.min(MAX_CRAWL_DELAY_MS)) else { return };
-        let known = self.remembered.crawl_delay_ms;
-        let longer = delay_ms > known.unwrap_or(terms.base_ms);
+        let (known, base_ms) = (self.remembered.crawl_delay_ms, terms.base_ms(terms.own_ms));
+        let longer = delay_ms > known.unwrap_or(base_ms);
         let outdated = self.crawl_delay_learned_ms.saturating_add(CRAWL_DELAY_KEPT_MS) < outcome.ended_at_ms;
-        if longer || (known.is_some() && outdated) {
-            self.remembered.crawl_delay_ms = Some(delay_ms).filter(|ms| *ms > terms.base_ms);
+        if longer || (known.is_some_and(|known| known != delay_ms) && outdated) {
+            self.remembered.crawl_delay_ms = Some(delay_ms).filter(|ms| *ms > base_ms);
         }
         if self.remembered.crawl_delay_ms == Some(delay_ms) {
             self.crawl_delay_learned_ms = outcome.ended_at_ms;
         }
     }
 
+    /// Removes the clocks of crawls that delay no request any longer.
+    pub(crate) fn prune_clocks(&mut self, terms: Terms, now: Millis) {
+        self.own_clocks.prune(&self.pace, terms.horizon_ms, now);
+    }
+
     /// Returns `true` if evicting the site would change no decision that matters.
     pub(crate) fn is_idle(&self, terms: Terms, now: Millis) -> bool {
         let in_row = self.remembered.blocks > 0 && self.remembered.event_ms.saturating_add(STREAK_KEPT_MS) > now;
-        if in_row || self.blocked_until_ms(now).is_some() {
+        if in_row || self.blocked_until_ms(now).is_some() || !self.own_clocks.is_empty() {
             return false;
         }
         let lessons = self.remembered.crawl_delay_ms.is_some() || self.pace.is_slowed();
         let kept_ms = if lessons { LEARNED_KEPT_MS } else { IDLE_KEPT_MS };
         let asked_ms = self.asked_ms(terms);
-        let last_ms = self.planned_ms.max(self.answered_ms).unwrap_or(0);
+        let last_ms = self.clock.planned_ms.max(self.clock.answered_ms).unwrap_or(0);
         plus(last_ms, self.pace.spacing_ms(asked_ms)).saturating_add(kept_ms) < now
     }
 }

@@ -8,10 +8,13 @@ use orbweaver_stage::Origin;
 use orbweaver_url::SiteName;
 
 use crate::{
-    partial_messages::{DispatchFields, OutcomeFields},
+    partial_messages::{ContextFields, DispatchFields, OutcomeFields},
     site::{Decision, Deferral, Remembered, Site, Terms},
     site_terms::SiteTerms,
 };
+
+/// Time until a dispatch may come again whose crawl's definition was not read yet, in milliseconds.
+const DEFINITION_RETRY_MS: Millis = 1_000;
 
 /// A record for `crawl.sites`, and the outcomes that complete with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +121,7 @@ impl Sites {
         let (entries, blocked, overtaken) = (HashMap::new(), BTreeSet::new(), restored.overtaken);
         let mut sites = Self { epoch, opened_ms, entries, blocked, held: 0, overtaken };
         for (name, remembered) in restored.remembered {
-            let terms = terms.of(&name);
+            let terms = terms.of_site(&name);
             let mut site = sites.new_site(terms);
             site.recall(remembered, terms, now);
             if !site.is_idle(terms, now) {
@@ -134,20 +137,25 @@ impl Sites {
         if now > dispatch.not_after_ms {
             return Decision::Defer { reason: Deferral::Late, retry_at_ms: now };
         }
+        if !terms.has_read(dispatch.definition) {
+            let retry_at_ms = now.saturating_add(DEFINITION_RETRY_MS);
+            return Decision::Defer { reason: Deferral::Definition, retry_at_ms };
+        }
         if let Some(hold) = terms.hold(&dispatch.context) {
             return Decision::Defer { reason: hold.into(), retry_at_ms: hold.retry_at_ms(now) };
         }
-        let terms = terms.of(&dispatch.context.site);
-        if let Some(entry) = self.entries.get_mut(dispatch.context.site.as_ref()) {
-            return entry.site.decide(dispatch.not_after_ms, terms, now);
+        let ContextFields { crawl, site: name } = &dispatch.context;
+        let terms = terms.of(name, crawl);
+        if let Some(entry) = self.entries.get_mut(name.as_ref()) {
+            return entry.site.decide(crawl, dispatch.not_after_ms, terms, now);
         }
-        if terms.base_ms == 0 {
+        if terms.is_unlimited() {
             // An unlimited site has no state until an outcome changes it.
             return Decision::Pass { not_before_ms: now, interval_ms: 0 };
         }
         let mut site = self.new_site(terms);
-        let decision = site.decide(dispatch.not_after_ms, terms, now);
-        self.entries.insert(dispatch.context.site.as_ref().into(), site.into());
+        let decision = site.decide(crawl, dispatch.not_after_ms, terms, now);
+        self.entries.insert(name.as_ref().into(), site.into());
         decision
     }
 
@@ -160,11 +168,11 @@ impl Sites {
         now: Millis,
     ) -> OutcomeEffect {
         let name = outcome.context.site.as_ref();
-        let terms = terms.of(name);
+        let terms = terms.of(name, &outcome.context.crawl);
         if !self.entries.contains_key(name) {
             let mut site = self.new_site(terms);
             let changed = site.learn(outcome, terms, now);
-            if !changed && (terms.base_ms == 0 || site.is_idle(terms, now)) {
+            if !changed && (terms.is_unlimited() || site.is_idle(terms, now)) {
                 return OutcomeEffect::Complete;
             }
             self.note_block(name, None, site.blocked_until_ms(now));
@@ -208,7 +216,7 @@ impl Sites {
     pub(crate) fn restate(&mut self, terms: &SiteTerms, name: &str, now: Millis) -> Option<SiteRecord> {
         if !self.entries.contains_key(name) {
             // A site that is not in memory has no known state.
-            let site = self.new_site(terms.of(name));
+            let site = self.new_site(terms.of_site(name));
             self.entries.insert(name.into(), site.into());
         }
         match self.write(name, None, now) {
@@ -219,7 +227,11 @@ impl Sites {
 
     /// Evicts idle sites.
     pub(crate) fn sweep(&mut self, terms: &SiteTerms, now: Millis) {
-        self.entries.retain(|name, entry| entry.in_flight || !entry.site.is_idle(terms.of(name), now));
+        self.entries.retain(|name, entry| {
+            let terms = terms.of_site(name);
+            entry.site.prune_clocks(terms, now);
+            entry.in_flight || !entry.site.is_idle(terms, now)
+        });
         if self.entries.capacity() > 1024 && self.entries.capacity() / 4 > self.entries.len() {
             self.entries.shrink_to_fit();
         }

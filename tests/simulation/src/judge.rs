@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use orbweaver_log::{ConsumerRecord, MemoryLog};
-use orbweaver_messages::{Millis, topic};
+use orbweaver_messages::{FetchProfile, Millis, topic};
+use orbweaver_politeness::{UserAgent, agent_token};
 use orbweaver_store::{MemoryStore, Store};
 use orbweaver_url::{CrawlName, Fingerprint};
 
 use crate::{
     observer::{documents, tps},
+    revisions::Revision,
     time::shown,
     web::{Asked, Kind, Served, Truth},
 };
@@ -53,21 +55,30 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejec
     missing.chain(invented).chain(forbidden).chain(kept).chain(dead).collect()
 }
 
-/// Checks that no request was received while the crawl was paused, except those that were sent before every process had
-/// learned of the pause.
-pub(crate) fn judge_pauses(served: &Served, pauses: &[(Millis, Option<Millis>)], within_ms: Millis) -> Vec<String> {
-    let paused =
-        |at: Millis| pauses.iter().find(|(begin, end)| at > begin + within_ms && end.is_none_or(|end| at < end));
+/// Checks that each request was permitted by a definition that was in force within the last `within_ms`: the crawl was not
+/// paused, and the request has the agent of its profile.
+pub(crate) fn judge_revisions(served: &Served, revised: &[(Millis, Revision)], within_ms: Millis) -> Vec<String> {
     let violation = |asked: Asked| {
-        let (begin, _) = paused(asked.arrived_ms)?;
-        let late = asked.arrived_ms - begin;
-        Some(format!("{} was requested by process {} {late} ms after the crawl was paused", asked.url, asked.by))
+        let at = asked.arrived_ms;
+        let is_past = |index: usize| revised.get(index + 1).is_some_and(|(next, _)| at > next + within_ms);
+        let in_force = revised.iter().enumerate().filter(|(index, (from, _))| *from <= at && !is_past(*index));
+        let is_permitted = |revision: &Revision| !revision.paused && token(&revision.profile) == asked.agent;
+        let is_permitted = in_force.map(|(_, (_, revision))| revision).any(is_permitted);
+        let Asked { url, by, agent, .. } = asked;
+        (!is_permitted).then(|| format!("{url} was requested by process {by} as `{agent}` at {}", shown(at)))
     };
     served.asked().into_iter().filter_map(violation).collect()
 }
 
-/// Checks the times of the requests to each site.
-pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> {
+/// Returns the product token of the user agent that a profile demands.
+pub(crate) fn token(profile: &FetchProfile) -> String {
+    agent_token(profile.user_agent.as_deref().unwrap_or(&UserAgent::default()))
+}
+
+/// Checks the times of the requests to each site, which each have the agent of one of these definitions.
+pub(crate) fn judge_politeness(served: &Served, losses: &Losses, revised: &[(Millis, Revision)]) -> Vec<String> {
+    let interval = |profile: &FetchProfile| profile.interval_ms.unwrap_or(served.web.interval_ms);
+    let intervals = revised.iter().map(|(_, Revision { profile, .. })| (token(profile), interval(profile))).collect();
     let mut sites: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
     for asked in served.asked() {
         sites.entry(asked.site.clone()).or_default().push(asked);
@@ -76,7 +87,7 @@ pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> 
     for requests in sites.values() {
         for (index, asked) in requests.iter().enumerate() {
             for before in &requests[..index] {
-                violations.extend(judge_pair(served, before, asked, losses));
+                violations.extend(judge_pair((served, &intervals), before, asked, losses));
             }
         }
     }
@@ -84,7 +95,12 @@ pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> 
 }
 
 /// Checks a request against an earlier one to the same site.
-fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -> Option<String> {
+fn judge_pair(
+    (served, intervals): (&Served, &BTreeMap<String, u64>),
+    before: &Asked,
+    asked: &Asked,
+    losses: &Losses,
+) -> Option<String> {
     let at = asked.arrived_ms;
     let what = || format!("{} was requested ({}) by process {} at {}", asked.site, asked.url, asked.by, shown(at));
     let Some(ended) = before.ended_ms.filter(|ended| *ended <= at) else {
@@ -96,7 +112,9 @@ fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -
         ));
     };
     let gap = at - ended;
-    let interval = Millis::try_from(served.web.interval_ms).unwrap_or(Millis::MAX);
+    let of_agent = |asked: &Asked| *intervals.get(&asked.agent).unwrap_or(&served.web.interval_ms);
+    // Of two crawls, or of two profiles of one, the faster interval.
+    let interval = Millis::try_from(of_agent(before).min(of_agent(asked))).unwrap_or(Millis::MAX);
     if gap < interval {
         return Some(format!("{} {gap} ms after its answer to process {}, not {interval} ms", what(), before.by));
     }

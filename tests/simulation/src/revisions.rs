@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope};
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, Pins, Scope};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 
 use crate::{random::Random, settings::Settings, web::Web};
@@ -18,6 +18,8 @@ pub struct Revision {
     pub max_pages: Option<u64>,
     /// Whether the crawl is paused from then on.
     pub paused: bool,
+    /// Fetch profile from then on.
+    pub profile: FetchProfile,
     /// Versions that it replaces; if empty, it applies in any case.
     pub replaces: Vec<u64>,
 }
@@ -87,6 +89,36 @@ pub(crate) fn pause(random: &mut Random, first: &Revision, mut revisions: Vec<Re
     revisions
 }
 
+/// Gives the crawl a fetch profile in one of four schedules, and another one later in half of these: with a user agent
+/// of its own, and an interval from half to twice that of the services.
+pub(crate) fn profile(
+    random: &mut Random,
+    interval_ms: u64,
+    first: &mut Revision,
+    mut revisions: Vec<Revision>,
+) -> Vec<Revision> {
+    if !random.chance(25) {
+        return revisions;
+    }
+    let profiles = ["first", "second"].map(|agent| FetchProfile {
+        user_agent: Some(format!("{agent}/1.0")),
+        interval_ms: Some((interval_ms * random.between(2, 8) / 4).max(100)),
+        ..FetchProfile::default()
+    });
+    let [initial, later] = profiles;
+    first.profile = initial;
+    let change_ms = if random.chance(50) { random.between(1_000, 30_000) } else { u64::MAX };
+    if change_ms < u64::MAX {
+        let index = revisions.partition_point(|revision| revision.at_ms <= change_ms);
+        let before = index.checked_sub(1).and_then(|index| revisions.get(index)).unwrap_or(first);
+        revisions.insert(index, Revision { at_ms: change_ms, ..before.clone() });
+    }
+    for revision in &mut revisions {
+        revision.profile = if revision.at_ms < change_ms { first.profile.clone() } else { later.clone() };
+    }
+    revisions
+}
+
 /// Builds the definition of a web's crawl as of this revision.
 pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
@@ -99,6 +131,7 @@ pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, no
         max_pages: revision.max_pages,
         traps: orbweaver_messages::Traps::default(),
         paused: revision.paused,
+        profile: revision.profile.clone(),
         pins: Pins {
             partitions: settings.partitions,
             suffix_list: SUFFIX_LIST_VERSION.to_owned(),

@@ -22,13 +22,13 @@ use crate::{
     fleet::{Ended, Fleet, Ground},
     gate::Gate,
     groups::Groups,
-    judge::{Losses, Repeats, judge_pages, judge_pauses, judge_politeness, outdated_rows, repeats},
+    judge::{Losses, Repeats, judge_pages, judge_politeness, judge_revisions, outdated_rows, repeats},
     network::{Line, ProcessLog, Weather, lock},
     observer::{Observed, Observer, tps},
     pages::PageTruth,
     process::{Outside, SharedStore},
     random::Random,
-    revisions::{Revision, cap, definition, pause},
+    revisions::{Revision, cap, definition, pause, profile},
     settings::{Service, Settings},
     time::Time,
     web::{Asked, Expectation, Served, Web},
@@ -36,9 +36,9 @@ use crate::{
 
 /// Virtual time within which a schedule must be complete, in milliseconds.
 const WITHIN_MS: u64 = 4 * 3_600_000;
-/// Time within which a pause holds at every process, whatever the faults: a process that does not read `crawl.control`
+/// Time within which a definition applies at every process, whatever the faults: a process that does not read `crawl.control`
 /// owns its partitions for a session at most, and sends for half of it.
-const PAUSES_WITHIN_MS: Millis = 45_000;
+const REVISED_WITHIN_MS: Millis = 45_000;
 /// Interval of deletion and compaction of the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// Default `min.compaction.lag.ms`; longer than any failover.
@@ -67,10 +67,10 @@ pub struct Scenario {
     pub faults: Vec<Planned>,
     /// Changes of the crawl's definition during the run.
     pub revisions: Vec<Revision>,
-    /// Time within which a pause holds at every process, in milliseconds.
-    pub pauses_within_ms: Millis,
-    /// Page cap at the start.
-    pub max_pages: Option<u64>,
+    /// Time within which a definition applies at every process, in milliseconds.
+    pub revised_within_ms: Millis,
+    /// Definition of the crawl at the start.
+    pub first: Revision,
     /// Largest record that the log accepts, in bytes.
     pub record_limit: usize,
     /// Time during which a new reader returns nothing, because its leader lags, in milliseconds.
@@ -104,8 +104,9 @@ impl Scenario {
         settings.record_limit = record_limit;
         settings.pass_links = random.split("pass links").pick(&[1, 3, settings.pass_links, settings.pass_links]);
         let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
-        let first = Revision { max_pages, ..Revision::default() };
+        let mut first = Revision { max_pages, ..Revision::default() };
         let revisions = pause(&mut random.split("pause"), &first, revisions);
+        let revisions = profile(&mut random.split("profile"), web.interval_ms, &mut first, revisions);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
             seed,
@@ -114,8 +115,8 @@ impl Scenario {
             weather,
             faults,
             revisions,
-            pauses_within_ms: PAUSES_WITHIN_MS,
-            max_pages,
+            revised_within_ms: REVISED_WITHIN_MS,
+            first,
             record_limit,
             readers_lag_ms: 0,
             poison: None,
@@ -204,8 +205,8 @@ struct Schedule {
     retention: Retention,
     swept: Instant,
     revisions: VecDeque<Revision>,
-    /// Times at which the crawl was paused, and resumed.
-    pauses: Vec<(Millis, Option<Millis>)>,
+    /// Definitions that were written, each with its time.
+    revised: Vec<(Millis, Revision)>,
     pages: PageTruth,
     longest_span: u64,
     most_outstanding: u64,
@@ -270,7 +271,7 @@ impl Schedule {
             random: random.split("schedule"),
             swept: Instant::now(),
             revisions: scenario.revisions.iter().cloned().collect(),
-            pauses: vec![],
+            revised: vec![],
             pages: PageTruth::default(),
             longest_span: 0,
             most_outstanding: 0,
@@ -333,8 +334,8 @@ impl Schedule {
     /// Writes the crawl's definition and its seeds.
     async fn sow(&mut self) {
         let Scenario { web, settings, .. } = &self.scenario;
-        let first = Revision { max_pages: self.scenario.max_pages, ..Revision::default() };
-        let definition = definition(web, settings, &first, self.time.now());
+        let definition = definition(web, settings, &self.scenario.first, self.time.now());
+        self.revised.push((self.time.now(), self.scenario.first.clone()));
         let mut records = vec![self.record(topic::CONTROL, 0, &crawl_key(&CrawlName::default()), encode(&definition))];
         for &seed in &web.seeds {
             let url = web.pages[seed].url.clone();
@@ -347,28 +348,20 @@ impl Schedule {
                 let _ = self.log.delete_below(tp, bounds.end).await;
             }
         }
-        self.pages.limit(&self.log, self.scenario.max_pages);
+        self.pages.limit(&self.log, self.scenario.first.max_pages);
         debug_assert!(sown.is_ok());
     }
 
     /// Writes the definitions that are due.
     async fn revise(&mut self, now_ms: u64) {
-        while let Some(revision) = self.revisions.front().filter(|revision| revision.at_ms <= now_ms) {
+        while let Some(revision) = self.revisions.pop_front_if(|revision| revision.at_ms <= now_ms) {
             let Scenario { web, settings, .. } = &self.scenario;
-            let definition = definition(web, settings, revision, self.time.now());
+            let definition = definition(web, settings, &revision, self.time.now());
             let record = self.record(topic::CONTROL, 0, &crawl_key(&CrawlName::default()), encode(&definition));
-            let (max_pages, paused) = (revision.max_pages, revision.paused);
-            self.revisions.pop_front();
-            self.pages.limit(&self.log, max_pages);
+            self.pages.limit(&self.log, revision.max_pages);
+            self.revised.push((self.time.now(), revision));
             let revised = self.log.append(vec![record]).await;
             debug_assert!(revised.is_ok());
-            let now = self.time.now();
-            match self.pauses.last_mut() {
-                Some((_, end @ None)) if !paused => *end = Some(now),
-                Some((_, None)) => {}
-                _ if paused => self.pauses.push((now, None)),
-                _ => {}
-            }
         }
     }
 
@@ -430,8 +423,8 @@ impl Schedule {
         let moment = |at: Instant| self.time.now() - Millis::try_from(at.elapsed().as_millis()).unwrap_or(0);
         losses.extend(self.fleet.ended.iter().map(|ended| (ended.process, moment(ended.at))));
         losses.extend(self.groups.expelled().iter().map(|expelled| (expelled.process, moment(expelled.at))));
-        violations.extend(judge_politeness(&self.served, &losses));
-        violations.extend(judge_pauses(&self.served, &self.pauses, self.scenario.pauses_within_ms));
+        violations.extend(judge_politeness(&self.served, &losses, &self.revised));
+        violations.extend(judge_revisions(&self.served, &self.revised, self.scenario.revised_within_ms));
         let by_poison = |ended: &Ended| {
             self.scenario.poison.is_some() && ended.error.as_deref().is_some_and(|error| error.contains("poison"))
         };

@@ -32,6 +32,8 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
         truncated: Truncated::default(),
         content_hash: "0".repeat(32),
         attempt: 1,
+        agent: None,
+        html: None,
     }
 }
 

@@ -67,7 +67,7 @@ impl HttpClient {
         memory: &mut Reservation,
     ) -> (Option<Millis>, Result<HttpResponse, FetchError>) {
         let deadline = Instant::now() + self.config.request_timeout;
-        let purpose = request.purpose;
+        let (purpose, max_page_bytes) = (request.purpose, request.profile.max_body_bytes);
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
         let response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
@@ -76,7 +76,9 @@ impl HttpClient {
         };
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
-        let Some(max_bytes) = self.wanted(purpose, &answer) else { return (Some(answered_at_ms), Ok(answer)) };
+        let Some(max_bytes) = wanted(purpose, max_page_bytes, &answer) else {
+            return (Some(answered_at_ms), Ok(answer));
+        };
         if purpose == Purpose::Page {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
@@ -94,7 +96,7 @@ impl HttpClient {
 
     /// Builds the request; `None` if its address is not public.
     fn prepare(&self, request: Request) -> Option<reqwest::Request> {
-        let Request { mut url, cookie, .. } = request;
+        let Request { mut url, cookie, profile, .. } = request;
         if !self.config.allow_private && address::is_private(&url) {
             return None;
         }
@@ -102,20 +104,21 @@ impl HttpClient {
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let mut asked = reqwest::Request::new(Method::GET, url);
+        asked.headers_mut().clone_from(&profile.headers);
         if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
             asked.headers_mut().insert(header::COOKIE, cookie);
         }
         Some(asked)
     }
+}
 
-    /// Returns the maximum number of body bytes to read; `None` if the body is not read.
-    fn wanted(&self, purpose: Purpose, answer: &HttpResponse) -> Option<usize> {
-        match purpose {
-            Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
-            Purpose::Page => {
-                let page = answer.status == 200 && kind_of(answer.content_type.as_deref()) != Kind::Other;
-                page.then_some(self.config.max_body_bytes)
-            }
+/// Returns the maximum number of body bytes to read; `None` if the body is not read.
+fn wanted(purpose: Purpose, max_page_bytes: usize, answer: &HttpResponse) -> Option<usize> {
+    match purpose {
+        Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
+        Purpose::Page => {
+            let page = answer.status == 200 && kind_of(answer.content_type.as_deref()) != Kind::Other;
+            page.then_some(max_page_bytes)
         }
     }
 }
@@ -134,21 +137,14 @@ impl Client for HttpClient {
 
 /// Returns the settings of the client.
 fn builder(config: &FetcherConfig) -> ClientBuilder {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
-    for (name, value) in &config.headers {
-        // Both were checked with the configuration.
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-            headers.insert(name, value);
-        }
-    }
+    // All other headers are those of each request.
+    let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(ACCEPT))]);
     // A connection has room for the full windows of all requests: streams that wait for memory would otherwise hold up
     // the stream that may exceed the budget, and each other. It takes no memory beyond the windows of its streams, and
     // is at most 64 MiB, by the limit of `concurrency`.
     let streams = u32::try_from(config.concurrency).ok();
     let connection_window = streams.map(|streams| streams.saturating_mul(STREAM_WINDOW_BYTES));
     reqwest::Client::builder()
-        .user_agent(config.agent())
         .default_headers(headers)
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)

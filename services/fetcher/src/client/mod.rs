@@ -5,6 +5,8 @@ mod resolver;
 #[cfg(test)]
 mod scripted;
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use orbweaver_messages::Millis;
 use orbweaver_stage::Reservation;
@@ -14,6 +16,8 @@ pub(crate) use http::FIRST_BYTES;
 pub use http::{ClientError, HttpClient};
 #[cfg(test)]
 pub(crate) use scripted::ScriptedClient;
+
+use crate::profile::RequestProfile;
 
 /// Purpose of a request; it decides how much of the response is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub struct Request {
     pub purpose: Purpose,
     /// Value of the header `Cookie`, if any.
     pub cookie: Option<String>,
+    /// Settings of its crawl.
+    pub profile: Arc<RequestProfile>,
 }
 
 /// Result of a request, with its times.

@@ -3,7 +3,15 @@ use proptest::prelude::*;
 use super::*;
 
 fn queued_request(payload: usize, not_before_ms: Millis, interval_ms: u64) -> QueuedRequest<usize> {
-    QueuedRequest { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms, is_first: false }
+    QueuedRequest {
+        payload,
+        not_before_ms,
+        not_after_ms: Millis::MAX,
+        interval_ms,
+        crawl: crawl(0),
+        own_ms: 0,
+        is_first: false,
+    }
 }
 
 /// Returns the payloads that a poll sends.
@@ -12,6 +20,10 @@ fn sent(gates: &mut SiteGates<usize>, now: Millis, free: usize) -> Vec<usize> {
     gates.poll(now, free, &mut turns);
     let payload = |turn| if let GateEvent::Send(_, request) = turn { Some(request.payload) } else { None };
     turns.into_iter().filter_map(payload).collect()
+}
+
+fn crawl(number: usize) -> CrawlName {
+    format!("crawl{number}").parse().unwrap()
 }
 
 fn key(site: &str) -> SiteName {
@@ -23,7 +35,7 @@ fn a_remembered_site_counts_as_asked_when_its_partition_was_opened_again() {
     let mut gates = SiteGates::new(8);
     gates.push(&"a".into(), queued_request(0, 0, 2000), 1000, 1000).unwrap();
     assert_eq!(sent(&mut gates, 3001, 8), [0]);
-    gates.answered(&key("a"), 3100, 3100);
+    gates.answered(&key("a"), &crawl(0), 3100, 3100);
     // Another fetcher owned the partition and requested the site until just before.
     gates.push(&"a".into(), queued_request(1, 0, 2000), 5000, 5010).unwrap();
     assert_eq!(sent(&mut gates, 7000, 8), [0; 0], "5101 is two seconds after the last answer that is known here");
@@ -41,7 +53,7 @@ fn the_next_request_waits_for_the_answer_and_then_for_the_interval_since_its_fir
         assert_eq!(sent(&mut gates, 1000, 8), [0; 0]);
         assert_eq!(sent(&mut gates, 1001, 8), [0]);
         assert_eq!(sent(&mut gates, now, 8), [0; 0], "one is in flight");
-        gates.answered(&key("a"), answered_ms, now);
+        gates.answered(&key("a"), &crawl(0), answered_ms, now);
         assert_eq!(sent(&mut gates, answered_ms + 1000, 8), [0; 0]);
         assert_eq!(sent(&mut gates, answered_ms + 1001, 8), [1]);
     }
@@ -77,7 +89,7 @@ fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
     assert_eq!(sent(&mut gates, 1000, 8), [0]);
     assert_eq!(sent(&mut gates, 1050, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 1051, 8), [1]);
-    gates.answered(&key("a"), 1090, 1090);
+    gates.answered(&key("a"), &crawl(0), 1090, 1090);
     assert_eq!(sent(&mut gates, 1101, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 1102, 8), [2], "an answer does not push the next start away");
 }
@@ -93,7 +105,7 @@ fn an_unlimited_site_leaves_an_eighth_of_the_slots_to_others_and_sites_take_turn
     gates.push(&"small".into(), queued_request(101, 0, 0), 0, 1000).unwrap();
     assert_eq!(sent(&mut gates, 1000, 2), [100, 101]);
     for _ in 0..14 {
-        gates.answered(&key("big"), 1001, 1001);
+        gates.answered(&key("big"), &crawl(0), 1001, 1001);
     }
     for _ in 0..3 {
         gates.push(&"small".into(), queued_request(200, 0, 0), 0, 1001).unwrap();
@@ -142,7 +154,7 @@ fn a_clock_that_is_set_back_holds_no_site_for_longer_than_its_interval() {
     assert_eq!(sent(&mut gates, 5_000_000, 8), [0; 0], "it counts as asked now");
     assert_eq!(sent(&mut gates, 5_001_000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 5_001_001, 8), [0]);
-    gates.answered(&key("a"), 5_001_100, 5_001_100);
+    gates.answered(&key("a"), &crawl(0), 5_001_100, 5_001_100);
 }
 
 #[test]
@@ -150,7 +162,7 @@ fn a_site_is_forgotten_when_its_interval_has_passed_and_not_before() {
     let mut gates = SiteGates::new(8);
     gates.push(&"a".into(), queued_request(0, 0, 1000), 0, 5000).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [0]);
-    gates.answered(&key("a"), 5100, 5100);
+    gates.answered(&key("a"), &crawl(0), 5100, 5100);
     assert_eq!((sent(&mut gates, 6100, 8).len(), gates.sites.len()), (0, 1));
     assert_eq!((sent(&mut gates, 6101, 8).len(), gates.sites.len()), (0, 0));
 }
@@ -165,10 +177,46 @@ fn what_goes_with_a_partition_is_taken_out_and_the_rest_stays() {
     assert_eq!((sent(&mut gates, 0, 8), gates.queued), (vec![1, 3, 5], 0));
 }
 
-/// Generates dispatches of a few sites that arrive and get responses at random times: (site, time since the previous
-/// arrival, time until `not_after_ms`).
-fn arrivals() -> impl Strategy<Value = Vec<(usize, Millis, Millis)>> {
-    proptest::collection::vec((0..4usize, 0..400i64, 1000..20_000i64), 1..120)
+/// Dispatch that arrives.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    site: usize,
+    crawl: usize,
+    /// Time since the previous arrival, and until `not_after_ms`.
+    after_ms: Millis,
+    patience_ms: Millis,
+}
+
+/// Generates dispatches of a few crawls and sites that arrive at random times.
+fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+    let arrival = (0..4usize, 0..3usize, 0..400i64, 1000..20_000i64);
+    let arrival =
+        arrival.prop_map(|(site, crawl, after_ms, patience_ms)| Arrival { site, crawl, after_ms, patience_ms });
+    proptest::collection::vec(arrival, 1..120)
+}
+
+#[test]
+fn a_slow_crawl_keeps_its_own_delay_and_lets_others_of_the_site_go_before_it() {
+    let mut gates = SiteGates::new(8);
+    let own = |payload| QueuedRequest { crawl: crawl(1), own_ms: 3000, ..queued_request(payload, 0, 100) };
+    for request in [own(0), own(1), queued_request(2, 0, 100)] {
+        gates.push(&"a".into(), request, 0, 0).unwrap();
+    }
+    assert_eq!(sent(&mut gates, 101, 8), [2], "the crawl counts as asked when the partition was opened");
+    gates.answered(&key("a"), &crawl(0), 200, 200);
+    assert_eq!(sent(&mut gates, 3000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 3001, 8), [0]);
+    gates.answered(&key("a"), &crawl(1), 3050, 3050);
+    gates.push(&"a".into(), queued_request(3, 0, 100), 0, 3060).unwrap();
+    assert_eq!(sent(&mut gates, 3151, 8), [3]);
+    gates.answered(&key("a"), &crawl(0), 3160, 3160);
+    assert_eq!(sent(&mut gates, 6050, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 6051, 8), [1]);
+    gates.answered(&key("a"), &crawl(1), 6100, 6100);
+    assert_eq!(sent(&mut gates, 9100, 8), [0; 0]);
+    assert_eq!(gates.sites.len(), 1, "its delay still binds");
+    assert_eq!(sent(&mut gates, 9101, 8), [0; 0]);
+    assert!(gates.sites.is_empty());
 }
 
 /// Requests as seen by the server of a site.
@@ -184,11 +232,13 @@ proptest! {
         arrivals in arrivals(),
         latencies in proptest::collection::vec(0..3000i64, 1..20),
         intervals in proptest::collection::vec(100..2500u64, 4..5),
+        owns in proptest::collection::vec(prop_oneof![Just(0), 100..4000u64], 3..4),
         concurrency in 1..6usize,
     ) {
         let mut gates = SiteGates::new(concurrency);
         let mut seen: HashMap<SiteName, Seen> = HashMap::new();
-        let mut flying: Vec<(Millis, SiteName)> = vec![];
+        let mut seen_of_crawls: HashMap<(SiteName, CrawlName), Millis> = HashMap::new();
+        let mut flying: Vec<(Millis, SiteName, CrawlName)> = vec![];
         let mut ends = vec![0; arrivals.len()];
         let (mut now, mut sends) = (1_000_000, 0);
         let opened = now;
@@ -196,20 +246,27 @@ proptest! {
         let mut due = now;
         while coming.peek().is_some() || gates.queued > 0 || !flying.is_empty() {
             // Advance to the next event of any kind.
-            let arrival = coming.peek().map(|(_, (_, wait, _))| due + wait);
-            let answer = flying.iter().map(|(at, _)| *at).min();
+            let arrival = coming.peek().map(|(_, arrival)| due + arrival.after_ms);
+            let answer = flying.iter().map(|(at, ..)| *at).min();
             let next = [arrival, answer, gates.next_ms()].into_iter().flatten().min();
             prop_assert!(next.is_some(), "wishes wait and nothing will ever happen");
             now = next.unwrap_or(now).max(now);
-            while let Some((payload, (site, wait, patience))) = coming.next_if(|(_, (_, wait, _))| due + wait <= now) {
-                due += wait;
-                let queued_request = QueuedRequest { not_after_ms: now + patience, ..queued_request(payload, now, intervals[*site]) };
+            while let Some((payload, arrival)) = coming.next_if(|(_, arrival)| due + arrival.after_ms <= now) {
+                let Arrival { site, crawl: number, after_ms, patience_ms } = *arrival;
+                due += after_ms;
+                let queued_request = QueuedRequest {
+                    not_after_ms: now + patience_ms,
+                    crawl: crawl(number),
+                    own_ms: owns[number],
+                    ..queued_request(payload, now, intervals[site])
+                };
                 gates.push(&format!("site{site}").into(), queued_request, opened, now).unwrap();
             }
-            for (at, site) in flying.extract_if(.., |(at, _)| *at <= now) {
+            for (at, site, crawl) in flying.extract_if(.., |(at, ..)| *at <= now) {
                 seen.entry(site.clone()).or_default().in_flight -= 1;
                 seen.entry(site.clone()).or_default().last_ms = Some(at);
-                gates.answered(&site, at, now);
+                gates.answered(&site, &crawl, at, now);
+                seen_of_crawls.insert((site, crawl), at);
             }
             let mut turns = vec![];
             gates.poll(now, concurrency - flying.len(), &mut turns);
@@ -227,7 +284,11 @@ proptest! {
                         let gap = now - server.last_ms.unwrap_or(opened);
                         prop_assert!(gap > i64::try_from(queued_request.interval_ms).unwrap(), "asked after {} ms", gap);
                         server.in_flight = 1;
-                        flying.push((now + latencies[sends % latencies.len()], site));
+                        let QueuedRequest { crawl, own_ms, .. } = queued_request;
+                        let last_ms = seen_of_crawls.get(&(site.clone(), crawl.clone())).copied().unwrap_or(opened);
+                        let since_ms = now - last_ms;
+                        prop_assert!(own_ms == 0 || since_ms > i64::try_from(own_ms).unwrap(), "{crawl} after {since_ms} ms");
+                        flying.push((now + latencies[sends % latencies.len()], site, crawl));
                         sends += 1;
                     }
                 }

@@ -23,6 +23,7 @@ use crate::{
 mod clocks;
 mod dispatches;
 mod holds;
+mod profiles;
 mod redirects;
 mod robots;
 mod robots_reports;
@@ -108,10 +109,16 @@ impl Surroundings {
 
     /// Delivers the record of `crawl.control` at this offset that pauses or resumes a crawl.
     fn pause(&mut self, offset: Offset, crawl: &str, paused: bool) {
+        self.define(offset, crawl, |definition| definition.paused = paused);
+    }
+
+    /// Delivers the definition of a crawl at this offset of `crawl.control`.
+    fn define(&mut self, offset: Offset, crawl: &str, change: impl Fn(&mut CrawlDefinition)) {
         let definition = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
-        let definition: CrawlDefinition =
+        let mut definition: CrawlDefinition =
             decode("crawl definition", Some(&Bytes::from_static(definition.as_bytes()))).unwrap();
-        let definition = CrawlDefinition { name: crawl.parse().unwrap(), paused, ..definition };
+        definition.name = crawl.parse().unwrap();
+        change(&mut definition);
         let key = crawl_key(&definition.name);
         let mut record = delivered(TopicPartition::new(topic::CONTROL, 0), offset, Some(encode(&definition)));
         record.key = Some(Bytes::from(key));
@@ -121,7 +128,7 @@ impl Surroundings {
 
     /// Stores a robots.txt of `a.example` that refuses `/no`.
     fn store_robots(&mut self, fetched_at_ms: Millis, expires_ms: Millis) {
-        let (authority, body) = ("https://a.example".to_owned(), "User-agent: *\nDisallow: /no".into());
+        let (authority, body) = ("https://a.example testbot".to_owned(), "User-agent: *\nDisallow: /no".into());
         let row = RobotsRow { authority, fetched_at_ms, status: Some(200), body, expires_ms };
         self.stored_robots.insert(row.authority.clone(), row);
     }
@@ -203,9 +210,7 @@ impl Surroundings {
                 self.land(plan);
             } else if let Some(job) = self.jobs.pop_front() {
                 let done = match job {
-                    Job::Load { authority } => {
-                        Done::Loaded { row: self.stored_robots.get(&*authority).cloned(), authority }
-                    }
+                    Job::Load { key } => Done::Loaded { row: self.stored_robots.get(&*key).cloned(), key },
                     Job::Ask { number, request, room } => {
                         let job = (request, room, self.stage.memory().reservation());
                         let large = Semaphore::new(1);

@@ -8,7 +8,10 @@ use prometheus::IntGauge;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
-use crate::client::{HttpResponse, ScriptedClient};
+use crate::{
+    FetcherConfig, RequestProfile,
+    client::{HttpResponse, ScriptedClient},
+};
 
 /// A store whose first calls fail.
 #[derive(Default)]
@@ -74,7 +77,12 @@ impl Client for PanickingClient {
 }
 
 fn request(purpose: Purpose) -> Request {
-    Request { url: Url::parse("https://a.example/").unwrap(), purpose, cookie: None }
+    Request {
+        url: Url::parse("https://a.example/").unwrap(),
+        purpose,
+        cookie: None,
+        profile: Arc::new(RequestProfile::of(&FetcherConfig::default())),
+    }
 }
 
 fn asked(purpose: Purpose) -> Job {
@@ -128,7 +136,7 @@ fn meter() -> CpuMeter {
 
 #[tokio::test]
 async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
-    for job in [asked(Purpose::Page), Job::Load { authority: "https://a.example".into() }] {
+    for job in [asked(Purpose::Page), Job::Load { key: "https://a.example".into() }] {
         let meter = meter();
         done(&worker(scripted("<p>"), AwayStore::default(), memory()).with_meter(meter.clone()), job).await;
         assert!(meter.seconds() > 0.0);
@@ -152,7 +160,7 @@ async fn a_panic_is_a_result_too() {
 
 #[tokio::test]
 async fn reading_goes_on_when_the_store_is_back_and_a_damaged_row_is_as_good_as_none() {
-    let job = || Job::Load { authority: "https://a.example".into() };
+    let job = || Job::Load { key: "https://a.example".into() };
     let away = AwayStore { failures: AtomicU32::new(2), ..AwayStore::default() };
     let Done::Loaded { row: found, .. } = result_of(PanickingClient, away, job()).await else { panic!() };
     assert_eq!(found, Some(row("https://a.example")));

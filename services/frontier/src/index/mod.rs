@@ -45,9 +45,10 @@ impl QueueKey {
     }
 }
 
-/// Identifies a crawl in four bytes (xxh3 of its name), for counts. Two crawls with the same key would complete only
-/// together; with a thousand crawls, this is expected once in some nine thousand pipelines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Identifies a crawl in four bytes (xxh3 of its name), for counts and limits. Two crawls with the same key would complete
+/// only together, and have the limits of dispatches in flight of one of them; with a thousand crawls, this is expected
+/// once in some nine thousand pipelines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CrawlKey(pub u32);
 
 impl CrawlKey {

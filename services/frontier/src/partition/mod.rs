@@ -216,6 +216,11 @@ impl PartitionFrontier {
         self.owner.epoch
     }
 
+    /// Sets the crawl's own interval between requests to a site, in milliseconds, or none.
+    pub(crate) fn set_interval(&mut self, crawl: &CrawlName, interval_ms: Option<u64>, now: Millis) {
+        self.sites.set_interval(CrawlKey::of(crawl), interval_ms, now);
+    }
+
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.
     pub fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
         self.passed_over(position.offset);
@@ -260,9 +265,9 @@ impl PartitionFrontier {
         self.end_copies(turn)?;
         let mut passed_over = 0;
         let more_may_go = self.resume_after_cap(turn);
-        while self.leases.outstanding() < self.limit.limit() && passed_over < PASS_OVER_BATCH {
+        while passed_over < PASS_OVER_BATCH {
             let mut source = Source { index: &mut *self.index, idle: &self.idle };
-            let Some((site, rank)) = self.sites.next(turn.now, &mut source)? else { break };
+            let Some((site, rank)) = self.sites.next(self.limit.limit(), turn.now, &mut source)? else { break };
             let offset = rank.1;
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.context.fingerprint;
@@ -280,6 +285,7 @@ impl PartitionFrontier {
             let last = waiting.failures.saturating_add(1) >= self.config.max_attempts;
             let mut dispatch = Dispatch::of(&waiting, id, last, turn.now);
             dispatch.context.trail = trail;
+            dispatch.definition = turn.scopes.version(&waiting.context.crawl);
             turn.out.push(Decision::Dispatch(Box::new(dispatch)));
             self.idle.remove(offset);
             turn.pages.add_lease(self.owner.partition, &waiting.context.crawl);
@@ -300,7 +306,7 @@ impl PartitionFrontier {
     /// Returns `true` if a dispatch could be made now.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.sites.has_ready() && self.leases.outstanding() < self.limit.limit()
+        self.sites.has_ready(self.limit.limit())
     }
 
     /// Returns the number of leases that have expired since the last call.

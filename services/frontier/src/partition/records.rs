@@ -105,7 +105,7 @@ impl PartitionFrontier {
                     return Ok(());
                 }
                 turn.out.extend(completes.into_iter().map(Decision::Complete));
-                self.sites.admit(entry.site);
+                self.sites.admit(&entry);
                 entry = self.placed(entry, waiting);
                 self.make_idle(&entry, turn.now);
                 self.sites.remove_url(rewritten.site, turn.now);
@@ -120,7 +120,7 @@ impl PartitionFrontier {
                 return Ok(());
             }
             None => {
-                self.sites.admit(entry.site);
+                self.sites.admit(&entry);
                 entry = self.placed(entry, waiting);
                 if let Some(old) = old.filter(|_| lacks_time) {
                     // The old record completes when the new one is in the log with its time.
@@ -180,7 +180,7 @@ impl PartitionFrontier {
                 // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it only in
                 // the log.
                 let waiting = Box::new(self.index.waiting(entry.offset)?);
-                self.sites.admit(entry.site);
+                self.sites.admit(&entry);
                 self.rewrite(entry, waiting, vec![], turn);
             }
             Some(Active { entry, busy: ActiveState::Ended(_, depth, written_at_ms) }) => {

@@ -119,7 +119,7 @@ impl PartitionFrontier {
                 return;
             }
             live.count(&entry);
-            sites.admit(entry.site);
+            sites.admit(&entry);
             if leased.contains(&entry.offset) {
                 sites.count_in_flight(&entry);
                 return;

@@ -7,4 +7,6 @@ mod narrowed;
 mod pages;
 mod play;
 mod probes;
+mod profiles;
 mod restart;
+mod shares;

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_url::{CrawlName, Policy};
 
+use super::profile::ProfileOptions;
 use crate::cli::{Extent, Rate};
 
 /// Connection to the brokers.
@@ -46,8 +47,8 @@ fn record_limit(text: &str) -> Result<usize, String> {
 /// Options of `orbweaver crawl` that apply to a cluster only.
 #[derive(Debug, Args)]
 pub struct CrawlOptions {
-    /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Request settings are then
-    /// those of the services, and results are written only with --out.
+    /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Given request settings are
+    /// then stored with the crawl, all others are those of the services, and results are written only with --out.
     #[arg(long, value_name = "BROKERS")]
     pub brokers: Option<String>,
     /// Also connect to the cluster's CQL servers, and create the tables if they are missing: HOST:PORT[,HOST:PORT…].
@@ -163,7 +164,8 @@ pub enum CrawlsVerb {
     /// Change the definition of a crawl while it runs; options that are not given keep their values.
     #[command(after_help = "\
 All services use the new definition within seconds, without a restart. Queued URLs that are out of scope now are not
-fetched. URLs that were out of scope before are discovered again only when a page that links to them is fetched.")]
+fetched. URLs that were out of scope before are discovered again only when a page that links to them is fetched.
+No request starts with earlier request settings, such as the user agent, later than one second after the answer.")]
     Set(Box<CrawlsSet>),
     /// Send no further request for a crawl, within a second; its URLs stay queued. Requests in flight finish.
     Pause {
@@ -185,6 +187,8 @@ pub struct CrawlsCreate {
     pub name: CrawlName,
     #[command(flatten)]
     pub extent: Extent,
+    #[command(flatten)]
+    pub profile: ProfileOptions,
     /// Canonicalization policy; it cannot change later [default: standard].
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
@@ -202,6 +206,11 @@ pub struct CrawlsSet {
     pub target: CrawlsTarget,
     #[command(flatten)]
     pub extent: Extent,
+    #[command(flatten)]
+    pub profile: ProfileOptions,
+    /// Reset the user agent and all other settings of requests to those of the services, except those given here.
+    #[arg(long)]
+    pub default_profile: bool,
     /// Canonicalization policy. Fixed when the crawl is created: any other policy is rejected.
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,

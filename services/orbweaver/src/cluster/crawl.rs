@@ -6,8 +6,8 @@ use std::{
 };
 
 use orbweaver_log::Log;
-use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
-use orbweaver_scope::Version;
+use orbweaver_messages::{CrawlDefinition, FetchProfile, topic, topic::CONTROL};
+use orbweaver_scope::{Revision, Version};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_store::{CqlStore, StoreMetrics};
 use orbweaver_url::{CrawlName, Policy};
@@ -16,6 +16,7 @@ use super::{
     collector::Collecting,
     connection::{block_on, connect, cql_config},
     crawl_status::CrawlProof,
+    profile::{ProfileOptions, merge},
     seed,
     stage_status::Status,
     status::StatusPoller,
@@ -46,6 +47,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
         check_readable(seeds)?;
     }
     let name = &args.cluster.crawl.clone().unwrap_or_default();
+    let profile = ProfileOptions::from(args).given()?;
     // Only validates the arguments.
     Settings::new(args, vec![])?;
     block_on(async {
@@ -55,7 +57,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
             let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }
-        let collecting = begin(&log, args, name).await?;
+        let collecting = begin(&log, args, name, &profile).await?;
         let end = match seed::write(&*log, &args.urls, args.seeds.as_deref(), name).await {
             Ok(seeds) => {
                 eprintln!("crawl `{name}`: {seeds} seeds");
@@ -70,20 +72,14 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     })
 }
 
-/// Rejects options that are settings of the services, not of a crawl.
+/// Rejects options that are settings of the services alone.
 fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed_urls(&args.urls)?;
     let settings = [
         ("--demo", args.demo, "the demonstration runs in one process"),
-        ("--rate", args.rate.is_some(), "set `rate_limiter.rate` of the services"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
-        ("--user-agent", args.user_agent.is_some(), "set `fetcher.user_agent` of the services"),
-        ("--contact", args.contact.is_some(), "set `fetcher.contact` of the services"),
-        ("--header", !args.header.is_empty(), "set `fetcher.headers` of the services"),
-        ("--ignore-robots", args.ignore_robots, "set `fetcher.ignore_robots` of the services"),
         ("--allow-private", args.allow_private, "set `fetcher.allow_private` of the services"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),
-        ("--html", args.html, "set `extractor.html` of the services"),
     ];
     let given = settings.iter().find(|(_, given, _)| *given);
     given.map_or(Ok(()), |(option, _, instead)| {
@@ -97,13 +93,14 @@ pub(super) async fn begin(
     log: &Arc<dyn Log>,
     args: &CrawlArgs,
     name: &CrawlName,
+    profile: &FetchProfile,
 ) -> Result<Option<Collecting>, Failure> {
-    let new = new_definition(&**log, args, name).await?;
+    let new = new_definition(&**log, args, name, profile).await?;
     let collecting = match &args.out {
         Some(out) => Some(Collecting::begin(log, out, name).await?),
         None => None,
     };
-    match define(&**log, args, name, new.as_ref()).await {
+    match define(&**log, name, new, |current| revision(args, profile, current)).await {
         Ok(version) => Ok(collecting.map(|collecting| collecting.with_version(version))),
         Err(error) => {
             if let Some(collecting) = collecting {
@@ -115,14 +112,19 @@ pub(super) async fn begin(
 }
 
 /// Checks the options before anything is written. Returns the definition of a new crawl; `None` if the crawl exists.
-async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &CrawlName) -> Result<Option<CrawlDefinition>, Failure> {
+async fn new_definition(
+    log: &dyn Log,
+    args: &CrawlArgs,
+    name: &CrawlName,
+    profile: &FetchProfile,
+) -> Result<Option<CrawlDefinition>, Failure> {
     let known = definition::find(log, name).await?;
     let canonical = canonical(known.as_ref(), args.canonical)?;
     let wide = wide(definition::wide_domains(log).await?, &args.wide_domain)?;
     let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?, canonical, wide);
     let Some(known) = known else {
         let wanted = definition::of(&Settings::new(args, vec![])?, 0, SystemClock.now());
-        return Ok(Some(CrawlDefinition { name: name.to_owned(), pins, ..wanted }));
+        return Ok(Some(CrawlDefinition { name: name.to_owned(), pins, profile: profile.clone(), ..wanted }));
     };
     if known.pins != pins {
         return Err(Failure::Usage(format!(
@@ -130,22 +132,27 @@ async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &CrawlName) -> Re
             known.pins
         )));
     }
-    args.extent.revision().of(&known).map_err(|error| definition::refused(&error))?;
+    revision(args, profile, &known).of(&known).map_err(|error| definition::refused(&error))?;
     Ok(None)
 }
 
-/// Writes the definition of a new crawl, or applies the given options to the existing one. Returns its version.
+/// Returns the change of an existing crawl by the given options.
+fn revision(args: &CrawlArgs, given: &FetchProfile, current: &CrawlDefinition) -> Revision {
+    Revision { profile: Some(merge(current.profile.clone(), given)), ..args.extent.revision() }
+}
+
+/// Writes the definition of a new crawl, or changes the existing one. Returns its version.
 async fn define(
     log: &dyn Log,
-    args: &CrawlArgs,
     name: &CrawlName,
-    new: Option<&CrawlDefinition>,
+    new: Option<CrawlDefinition>,
+    revision: impl FnOnce(&CrawlDefinition) -> Revision,
 ) -> Result<Version, Failure> {
     let now = SystemClock.now();
     if let Some(new) = new {
-        return definition::write(log, new, now).await;
+        return definition::write(log, &new, now).await;
     }
-    match definition::revise(log, name, args.extent.revision(), None, now).await? {
+    match definition::revise(log, name, revision, None, now).await? {
         Revised::Unchanged(version) => Ok(version),
         Revised::Changed(version, before) => {
             eprintln!("crawl `{name}`: version {version} of its definition applies, in place of {before}");

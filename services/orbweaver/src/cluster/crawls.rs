@@ -3,7 +3,7 @@
 
 use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;
-use orbweaver_messages::{CrawlDefinition, Millis, Scope, crawl_key, topic::CONTROL};
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, Scope, crawl_key, topic::CONTROL};
 use orbweaver_scope::{Applied, Revision, Version};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, WideDomains};
@@ -14,6 +14,7 @@ use super::{
     caps::Caps,
     connection::block_on,
     crawl::wide,
+    profile,
 };
 use crate::{
     crawl::{
@@ -32,14 +33,17 @@ use crate::{
 pub fn run(verb: &CrawlsVerb) -> Result<(), Failure> {
     block_on(async {
         match verb {
-            CrawlsVerb::Create(new) => create(&new.cluster.connect().await?, new).await,
+            CrawlsVerb::Create(new) => {
+                let profile = new.profile.given()?;
+                create(&new.cluster.connect().await?, new, profile).await
+            }
             CrawlsVerb::List { json, cluster } => list(&cluster.connect().await?, *json).await,
             CrawlsVerb::Show { name, json, cluster } => show(&cluster.connect().await?, name, *json).await,
             CrawlsVerb::Set(set) => {
-                let revision = revision(set)?;
+                let given = given(set)?;
                 let log = set.target.cluster.connect().await?;
                 pinned(set, &applied(&log, &set.target.name).await?)?;
-                change(&log, &set.target, revision).await
+                change(&log, &set.target, |current| revision(set, &given, current)).await
             }
             CrawlsVerb::Pause { target } => pause(target, true).await,
             CrawlsVerb::Resume { target } => pause(target, false).await,
@@ -49,10 +53,10 @@ pub fn run(verb: &CrawlsVerb) -> Result<(), Failure> {
 
 async fn pause(target: &CrawlsTarget, paused: bool) -> Result<(), Failure> {
     let revision = Revision { paused: Some(paused), ..Revision::default() };
-    change(&target.cluster.connect().await?, target, revision).await
+    change(&target.cluster.connect().await?, target, |_| revision).await
 }
 
-async fn create(log: &dyn Log, new: &CrawlsCreate) -> Result<(), Failure> {
+async fn create(log: &dyn Log, new: &CrawlsCreate, profile: FetchProfile) -> Result<(), Failure> {
     let CrawlsCreate { name, extent, canonical, wide_domain, .. } = new;
     if definition::find(log, name).await?.is_some() {
         let exists = format!("the crawl `{name}` exists; change it with `orbweaver crawls set {name}`");
@@ -63,7 +67,8 @@ async fn create(log: &dyn Log, new: &CrawlsCreate) -> Result<(), Failure> {
     let pins = definition::pins(partitions, canonical.unwrap_or_default(), wide);
     let now = SystemClock.now();
     let plain = definition::new(name, extent.scope.unwrap_or(Scope::Host), pins, now);
-    let wanted = extent.revision().of(&plain).map_err(|error| definition::refused(&error))?;
+    let revision = Revision { profile: Some(profile), ..extent.revision() };
+    let wanted = revision.of(&plain).map_err(|error| definition::refused(&error))?;
     let version = write_new(log, wanted, now).await?;
     to_stdout(|out| writeln!(out, "crawl `{name}`: created as version {version}"))
 }
@@ -160,6 +165,7 @@ impl<'a> Shown<'a> {
             format!("  wide domains {}", list(&pins.wide_domains)),
             format!("  created      {}", rfc3339(*created_at_ms)),
         ];
+        lines.extend(profile::lines(&self.definition.profile));
         if let Some(reason) = &self.refused {
             lines.push(format!("a later definition cannot be used, and has no effect: {reason}"));
         }
@@ -204,19 +210,33 @@ pub(super) fn missing(name: &CrawlName, refused: Option<String>) -> Failure {
     }
 }
 
-/// Returns the change that is requested. Validates it as far as possible before the cluster is contacted.
-fn revision(set: &CrawlsSet) -> Result<Revision, Failure> {
-    let revision = set.extent.revision();
+/// Returns the given settings of the fetch profile. Validates the options as far as possible before the cluster is
+/// contacted.
+fn given(set: &CrawlsSet) -> Result<FetchProfile, Failure> {
+    let given = set.profile.given()?;
+    let in_profile = set.default_profile || given != FetchProfile::default();
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
-    if revision == Revision::default() && !pinned {
+    if set.extent.revision() == Revision::default() && !in_profile && !pinned {
         return Err(Failure::Usage(
-            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages or --traps".to_owned(),
+            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --traps, or a setting of \
+             requests, such as --rate"
+                .to_owned(),
         ));
     }
-    Ok(revision)
+    Ok(given)
 }
 
-async fn change(log: &dyn Log, target: &CrawlsTarget, revision: Revision) -> Result<(), Failure> {
+/// Returns the requested change of a definition.
+fn revision(set: &CrawlsSet, given: &FetchProfile, current: &CrawlDefinition) -> Revision {
+    let present = if set.default_profile { FetchProfile::default() } else { current.profile.clone() };
+    Revision { profile: Some(profile::merge(present, given)), ..set.extent.revision() }
+}
+
+async fn change(
+    log: &dyn Log,
+    target: &CrawlsTarget,
+    revision: impl FnOnce(&CrawlDefinition) -> Revision,
+) -> Result<(), Failure> {
     let CrawlsTarget { name, expect, .. } = target;
     applied(log, name).await?;
     let said = match definition::revise(log, name, revision, *expect, SystemClock.now()).await? {
@@ -255,21 +275,56 @@ mod tests {
     use super::*;
 
     #[derive(clap::Parser)]
-    struct Command {
+    struct Command<A: clap::Args> {
         #[command(flatten)]
-        create: CrawlsCreate,
+        arguments: A,
     }
 
-    fn arguments(words: &[&str]) -> CrawlsCreate {
-        let words = [&["create", "docs", "--brokers", "localhost:9"], words].concat();
-        Command::try_parse_from(words).unwrap().create
+    fn arguments<A: clap::Args>(words: &[&str]) -> A {
+        let words = [&["crawls", "docs", "--brokers", "localhost:9"], words].concat();
+        Command::try_parse_from(words).unwrap().arguments
+    }
+
+    fn log() -> MemoryLog {
+        MemoryLog::new(&[TopicSpec { topic: CONTROL, partitions: 2, cleanup: Cleanup::Compact }])
+    }
+
+    async fn created(log: &MemoryLog, words: &[&str]) -> Result<(), Failure> {
+        let new: CrawlsCreate = arguments(words);
+        create(log, &new, new.profile.given()?).await
+    }
+
+    /// Runs `crawls set`. Returns the profile that applies then.
+    async fn changed(log: &MemoryLog, words: &[&str]) -> Result<FetchProfile, Failure> {
+        let set: CrawlsSet = arguments(words);
+        let given = given(&set)?;
+        change(log, &set.target, |current| revision(&set, &given, current)).await?;
+        Ok(applied(log, &set.target.name).await?.profile)
+    }
+
+    #[tokio::test]
+    async fn a_change_keeps_the_settings_of_the_profile_that_are_not_given_unless_it_resets_them() {
+        let log = log();
+        created(&log, &["--user-agent", "ShopBot/1", "--rate", "2/s", "--ignore-robots"]).await.unwrap();
+        let (user_agent, interval_ms) = (Some("ShopBot/2".to_owned()), Some(500));
+        let own = FetchProfile { user_agent, interval_ms, ..FetchProfile::default() };
+        let expected = FetchProfile { ignore_robots: true, ..own.clone() };
+        assert_eq!(changed(&log, &["--user-agent", "ShopBot/2"]).await.unwrap(), expected);
+        assert_eq!(changed(&log, &["--scope", "any"]).await.unwrap(), expected);
+        let again = ["--default-profile", "--user-agent", "ShopBot/2", "--rate", "2/s"];
+        assert_eq!(changed(&log, &again).await.unwrap(), own);
+        let late = changed(&log, &["--rate", "5/s", "--expect", "1"]).await.unwrap_err();
+        assert_eq!(late.code(), 75, "{late}");
+        assert_eq!(changed(&log, &["--default-profile"]).await.unwrap(), FetchProfile::default());
+        let nothing = changed(&log, &[]).await.unwrap_err().to_string();
+        assert!(nothing.contains("no change was given"), "{nothing}");
     }
 
     #[tokio::test]
     async fn a_crawl_that_was_created_by_another_command_first_applies_also_after_compaction() {
-        let log = MemoryLog::new(&[TopicSpec { topic: CONTROL, partitions: 2, cleanup: Cleanup::Compact }]);
-        create(&log, &arguments(&["--scope", "site"])).await.unwrap();
-        let error = create(&log, &arguments(&[])).await.unwrap_err();
+        let log = log();
+        created(&log, &["--scope", "site"]).await.unwrap();
+        let error = created(&log, &[]).await.unwrap_err();
         assert_eq!(error.code(), 64, "it exists");
         // As if this command had looked before the other one wrote.
         let applied = applied(&log, &"docs".parse().unwrap()).await.unwrap();

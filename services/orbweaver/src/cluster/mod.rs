@@ -10,6 +10,7 @@
 //! | `crawl_status` | `orbweaver status --crawl`: the proof that one crawl is complete while others run |
 //! | [`stage_status`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
 //! | [`crawls`] | `orbweaver crawls`: creates, lists and shows crawls, changes, pauses and resumes them while they run |
+//! | [`profile`] | options of a crawl's fetch profile |
 //! | [`site`] | `orbweaver site`: settings of a site, which apply while crawls run |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists topics |
 //! | [`consumers`] | `orbweaver consumers`: declares groups that keep records from being deleted |
@@ -24,6 +25,7 @@ pub mod crawl;
 mod crawl_status;
 pub mod crawls;
 pub mod dead_letters;
+pub mod profile;
 pub mod seed;
 pub mod site;
 pub mod stage_status;

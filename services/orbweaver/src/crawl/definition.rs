@@ -1,11 +1,18 @@
 //! Definition of the crawl in `crawl.control`: created once, checked at every start, changed on request.
 
+#[cfg(feature = "cluster")]
+use std::collections::BTreeMap;
+
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL};
+use orbweaver_messages::{
+    CrawlDefinition, FetchProfile, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL,
+};
 use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Definitions, Revision, RevisionError, Version};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 use serde::Serialize;
 
+#[cfg(feature = "cluster")]
+use super::headers;
 use super::settings::Settings;
 use crate::exit::{Failure, failed};
 
@@ -37,6 +44,7 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         max_pages: None,
         traps: Traps::default(),
         paused: false,
+        profile: FetchProfile::default(),
         pins,
         created_at_ms: now,
         replaces: vec![],
@@ -81,8 +89,9 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         max_pages: Some(max_pages),
         traps: Some(traps),
         paused: None,
+        profile: None,
     };
-    revise(log, &CrawlName::default(), revision, None, now).await.map(drop)
+    revise(log, &CrawlName::default(), |_| revision, None, now).await.map(drop)
 }
 
 /// Result of a change.
@@ -94,15 +103,15 @@ pub enum Revised {
     Changed(Version, Version),
 }
 
-/// Changes a crawl. Returns once it is known that the change applies. With `expected`, changes it only if that version
-/// applies now.
+/// Changes a crawl by a revision of its definition. Returns once it is known that the change applies. With
+/// `expected`, changes it only if that version applies now.
 ///
 /// # Errors
 /// Fails if there is no such crawl, the change is not allowed, another change came first, or the log fails.
 pub async fn revise(
     log: &dyn Log,
     name: &CrawlName,
-    revision: Revision,
+    revision: impl FnOnce(&CrawlDefinition) -> Revision,
     expected: Option<Version>,
     now: Millis,
 ) -> Result<Revised, Failure> {
@@ -118,7 +127,7 @@ pub async fn revise(
     if expected.is_some_and(|expected| expected != was.version) {
         return Err(first(was.version));
     }
-    let revised = before.revised(name, revision).ok_or_else(missing)?;
+    let revised = before.revised(name, revision(&was.definition)).ok_or_else(missing)?;
     let revised = revised.map_err(|error| refused(&error))?;
     let same = CrawlDefinition { replaces: was.definition.replaces.clone(), ..revised.clone() } == was.definition;
     let own = if same { None } else { Some(write(log, &revised, now).await?) };
@@ -184,6 +193,23 @@ pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure>
     Ok(definitions(log).await?.all().next().map(|(_, applied)| applied.definition.pins.wide_domains.clone()))
 }
 
+/// Returns the headers of `--header` for a definition, which every reader of the log can see; names are in lower case.
+///
+/// # Errors
+/// Fails if a header is malformed or may be a secret, or a file with headers cannot be read.
+#[cfg(feature = "cluster")]
+pub fn public_headers(given: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let read = headers::read(given)?;
+    // Only the names of secrets are not accepted on the command line.
+    if let Some((name, _)) = read.iter().find(|(name, _)| headers::accepted(&[format!("{name}:")]).is_err()) {
+        return Err(Failure::Usage(format!(
+            "--header: every reader of the log could see the value of `{name}` in crawl.control; set `fetcher.headers` \
+             of the services, which send it for all crawls"
+        )));
+    }
+    Ok(read.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect())
+}
+
 /// Reads settings: passes all records that may be definitions or declarations to `apply`, in order, up to the current
 /// log end.
 pub async fn read<S: Default>(log: &dyn Log, apply: impl Fn(&mut S, ControlRecord<'_>)) -> Result<S, Failure> {
@@ -207,6 +233,13 @@ pub fn refused(error: &RevisionError) -> Failure {
     let option = match error {
         RevisionError::Patterns(error) => error.list(),
         RevisionError::Narrower { .. } => "scope",
+        RevisionError::Profile(error) => match error.setting {
+            "user_agent" => "user-agent",
+            "headers" => "header",
+            "interval_ms" => "rate",
+            "max_body_bytes" => "max-body",
+            setting => setting,
+        },
         RevisionError::Pinned { .. } => return Failure::Usage(error.to_string()),
     };
     Failure::Usage(format!("--{option}: {error}"))

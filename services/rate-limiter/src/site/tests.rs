@@ -5,7 +5,7 @@ use orbweaver_messages::OutcomeKind;
 use super::*;
 use crate::partial_messages::ContextFields;
 
-const TERMS: Terms = Terms { base_ms: 1000, horizon_ms: 2000 };
+const TERMS: Terms = Terms { site_ms: None, rate_ms: 1000, own_ms: 0, horizon_ms: 2000 };
 const T: Millis = 1_000_000_000;
 
 /// Returns an outcome of `a.example`.
@@ -42,17 +42,17 @@ fn pass(decision: Decision) -> Millis {
 #[test]
 fn the_usual_answer_time_is_added_and_a_slow_answer_pushes_the_next_moment_on() {
     let mut site = Site::asked_at(None);
-    assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T);
+    assert_eq!(pass(site.decide("docs", T + 30_000, TERMS, T)), T);
     assert!(!site.learn(&outcome(OutcomeKind::Fetched, 200, T, 300), TERMS, T + 400));
-    assert_eq!(pass(site.decide(T + 30_000, TERMS, T + 400)), T + 1300);
+    assert_eq!(pass(site.decide("docs", T + 30_000, TERMS, T + 400)), T + 1300);
     assert!(!site.learn(&outcome(OutcomeKind::Gone, 404, T + 1300, 450), TERMS, T + 1800));
-    assert_eq!(pass(site.decide(T + 30_000, TERMS, T + 1800)), T + 1750 + 1000, "later than the plan says");
+    assert_eq!(pass(site.decide("docs", T + 30_000, TERMS, T + 1800)), T + 1750 + 1000, "later than the plan says");
 }
 
 #[test]
 fn a_moment_past_the_latest_is_not_given() {
     let mut site = Site::asked_at(Some(T));
-    let decision = site.decide(T + 500, TERMS, T);
+    let decision = site.decide("docs", T + 500, TERMS, T);
     assert_eq!(decision, Decision::Defer { reason: Deferral::Interval, retry_at_ms: T });
 }
 
@@ -64,7 +64,7 @@ fn a_refusal_blocks_from_its_own_time_and_its_replay_makes_nothing_longer() {
     let until = T + 100 + staggered(60_000);
     assert_eq!(site.blocked_until_ms(T + 150), Some(until));
     let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: until };
-    assert_eq!(site.decide(T + 40_000, TERMS, T + 10_000), blocked);
+    assert_eq!(site.decide("docs", T + 40_000, TERMS, T + 10_000), blocked);
     assert!(!site.learn(&refusal, TERMS, T + 30_000));
     assert!(!site.learn(&refusal, TERMS, T + 300_000));
     assert_eq!(site.remembered.blocks, 1);
@@ -128,7 +128,7 @@ fn a_refusal_slows_the_site_down_after_its_block_too() {
     let mut site = Site::asked_at(None);
     assert!(site.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), TERMS, T));
     let after = T + staggered(60_000);
-    let Decision::Pass { interval_ms, .. } = site.decide(after + 30_000, TERMS, after) else { panic!() };
+    let Decision::Pass { interval_ms, .. } = site.decide("docs", after + 30_000, TERMS, after) else { panic!() };
     assert_eq!(interval_ms, 2000);
 }
 
@@ -155,10 +155,10 @@ fn a_crawl_delay_counts_where_it_is_slower_and_a_shorter_one_of_another_host_wai
 #[test]
 fn a_clock_that_stepped_back_does_not_stop_a_site() {
     let mut site = Site::asked_at(None);
-    pass(site.decide(T + 30_000, TERMS, T));
+    pass(site.decide("docs", T + 30_000, TERMS, T));
     site.learn(&outcome(OutcomeKind::Fetched, 200, T, 100), TERMS, T + 100);
     let back = T - 3_600_000;
-    let Decision::Defer { retry_at_ms, .. } = site.decide(back + 30_000, TERMS, back) else { panic!() };
+    let Decision::Defer { retry_at_ms, .. } = site.decide("docs", back + 30_000, TERMS, back) else { panic!() };
     assert!(retry_at_ms <= back + 3_000, "{}", retry_at_ms - back);
 }
 
@@ -168,25 +168,38 @@ fn an_answer_time_out_of_range_counts_as_the_longest() {
     let usual = outcome(OutcomeKind::Fetched, 200, T, 100);
     let longest = OutcomeFields { requested_at_ms: Some(Millis::MIN), answered_at_ms: Some(Millis::MAX), ..usual };
     assert!(!site.learn(&longest, TERMS, T));
-    assert_eq!(pass(site.decide(T + 30_000, Terms { horizon_ms: 10_000, ..TERMS }, T)), T + 10_000);
+    assert_eq!(pass(site.decide("docs", T + 30_000, Terms { horizon_ms: 10_000, ..TERMS }, T)), T + 10_000);
 }
 
 #[test]
 fn a_site_that_answers_slowly_has_twice_its_answer_time_between_requests() {
     let mut site = Site::asked_at(None);
     assert!(!site.learn(&outcome(OutcomeKind::Fetched, 200, T, 3000), TERMS, T + 3000));
-    let Decision::Defer { retry_at_ms, .. } = site.decide(T + 30_000, TERMS, T + 3000) else { panic!() };
+    let Decision::Defer { retry_at_ms, .. } = site.decide("docs", T + 30_000, TERMS, T + 3000) else { panic!() };
     assert_eq!(retry_at_ms, T + 3000 + 6000 - 1000, "half a horizon early");
 }
 
 #[test]
 fn a_site_without_lessons_is_idle_soon_and_a_blocked_one_never() {
     let mut site = Site::asked_at(None);
-    pass(site.decide(T + 30_000, TERMS, T));
+    pass(site.decide("docs", T + 30_000, TERMS, T));
     assert!(!site.is_idle(TERMS, T + 1000));
     assert!(site.is_idle(TERMS, T + 12_000));
     site.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), TERMS, T);
     assert!(!site.is_idle(TERMS, T + 12_000));
     assert!(!site.is_idle(TERMS, T + STREAK_KEPT_MS - 1));
     assert!(site.is_idle(TERMS, T + STREAK_KEPT_MS + 1));
+}
+
+#[test]
+fn clocks_of_crawls_that_delay_nothing_any_longer_are_removed_and_the_others_keep_their_site() {
+    let mut site = Site::asked_at(None);
+    for (crawl, own_ms) in [("docs", 1000), ("news", 20_000)] {
+        pass(site.decide(crawl, T + 30_000, Terms { own_ms, ..TERMS }, T));
+    }
+    site.prune_clocks(TERMS, T + 20_999);
+    assert!(!site.own_clocks.is_empty() && !site.is_idle(TERMS, T + 20_999), "scheduled a second after the other one");
+    assert_eq!(site.own_clocks.of("docs").planned_ms, None);
+    site.prune_clocks(TERMS, T + 21_000);
+    assert!(site.own_clocks.is_empty() && site.is_idle(TERMS, T + 21_000));
 }

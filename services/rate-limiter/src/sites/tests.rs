@@ -1,3 +1,5 @@
+mod crawls;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
@@ -25,6 +27,7 @@ fn sites(terms: &SiteTerms, epoch: Offset, memories: Vec<SiteState>, now: Millis
 fn dispatch(now: Millis) -> DispatchFields<'static> {
     DispatchFields {
         context: ContextFields { crawl: Cow::Borrowed("docs"), site: Cow::Borrowed("a.example") },
+        definition: 0,
         not_after_ms: now + 30_000,
     }
 }

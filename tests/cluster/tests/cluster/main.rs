@@ -8,6 +8,7 @@ mod crawls;
 mod heavy;
 mod memory;
 mod process;
+mod profiles;
 mod replay;
 mod same;
 mod scope;

@@ -23,6 +23,8 @@ pub struct Asked {
     pub url: String,
     /// Whether it is a request for robots.txt.
     pub is_robots: bool,
+    /// Product token of its user agent.
+    pub agent: String,
     /// Number of the process that sent it.
     pub by: usize,
     /// Time of arrival.
@@ -104,6 +106,8 @@ impl Served {
             Some(host) if is_robots => self.robots(host, &url),
             Some(_) => self.page(&url, request.cookie.is_some()),
         };
+        let agent = request.profile.headers.get("user-agent").and_then(|agent| agent.to_str().ok());
+        let agent = orbweaver_politeness::agent_token(agent.unwrap_or_default());
         let patience_ms = client_patience_ms();
         let (after_ms, result) =
             if after_ms >= patience_ms { (patience_ms, Err(FetchError::Timeout)) } else { (after_ms, result) };
@@ -115,6 +119,7 @@ impl Served {
                 host: host.unwrap_or(usize::MAX),
                 url,
                 is_robots,
+                agent,
                 by,
                 arrived_ms: now,
                 ended_ms: None,

@@ -44,7 +44,7 @@ fn calm(seed: u64) -> Scenario {
     scenario.web.max_depth = None;
     scenario.faults.clear();
     scenario.revisions.clear();
-    scenario.max_pages = None;
+    scenario.first.max_pages = None;
     (scenario.record_limit, scenario.settings.record_limit) = (RECORD_LIMIT, RECORD_LIMIT);
     scenario.weather = Weather::Rough;
     scenario
@@ -268,7 +268,7 @@ fn paused(seed: u64) -> Scenario {
     let revision = |at_ms, paused| Revision { at_ms, paused, ..Revision::default() };
     scenario.revisions = vec![revision(3_000, true), revision(63_000, false)];
     // The log delivers a record within half a second in rough weather.
-    scenario.pauses_within_ms = 1_000;
+    scenario.revised_within_ms = 1_000;
     scenario
 }
 
@@ -291,7 +291,7 @@ fn capped(seed: u64, frontiers: u64) -> Scenario {
     let mut scenario = calm(seed);
     scenario.settings.partitions = 4;
     scenario.settings.processes[1] = frontiers;
-    scenario.max_pages = Some(scenario.web.pages.len() as u64 / 2);
+    scenario.first.max_pages = Some(scenario.web.pages.len() as u64 / 2);
     scenario.revisions = vec![Revision { at_ms: 90_000, ..Revision::default() }];
     scenario
 }

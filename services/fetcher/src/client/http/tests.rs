@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::RequestProfile;
 
 /// Size of the page, in bytes.
 const PAGE_BYTES: usize = 8 << 20;
@@ -97,6 +98,7 @@ async fn serve(listener: TcpListener, stalls: watch::Sender<(usize, usize)>) -> 
 async fn without_memory_an_http2_server_sends_no_more_than_a_window_and_goes_on_when_there_is_some() {
     let config = FetcherConfig { allow_private: true, max_body_bytes: PAGE_BYTES, ..FetcherConfig::default() };
     let (stream_window, concurrency) = (STREAM_WINDOW_BYTES as usize, config.concurrency);
+    let profile = Arc::new(RequestProfile::of(&config));
     let client = builder(&config).http2_prior_knowledge().build().unwrap();
     let client = HttpClient { client, clock: Arc::new(SystemClock), config };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -110,7 +112,7 @@ async fn without_memory_an_http2_server_sends_no_more_than_a_window_and_goes_on_
     // Only one reservation may exceed the budget, and this one does.
     greedy.grow(1).await;
     let mut own = memory.reservation();
-    let attempt = client.ask(Request { url, purpose: Purpose::Page, cookie: None }, &mut own);
+    let attempt = client.ask(Request { url, purpose: Purpose::Page, cookie: None, profile }, &mut own);
     let release = async {
         let stall = *timeout(Duration::from_secs(10), stalled.wait_for(|(sent, _)| *sent > 0)).await.unwrap().unwrap();
         drop(greedy);

@@ -11,7 +11,7 @@ fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
     around.pass(1);
     assert_eq!(around.asked(), [ROBOTS]);
     let [Durable::Row(Write::Robots(row)), ..] = &around.durable[..] else { panic!("{:?}", around.durable) };
-    assert_eq!((row.authority.as_str(), row.status), ("https://a.example", Some(200)));
+    assert_eq!((row.authority.as_str(), row.status), ("https://a.example testbot", Some(200)));
     assert_eq!(row.expires_ms, START + 1001 + 24 * 3_600_000);
     assert_eq!(around.kinds(), [some(OutcomeKind::Refused, "robots")]);
     around.pass(3000);
@@ -296,8 +296,8 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
     let origins: Vec<_> =
         (0..3).map(|number| around.deliver(&around.ready(&format!("https://a.example/{number}"), number))).collect();
     // The store has none, and the request starts.
-    let Some(Job::Load { authority }) = around.jobs.pop_front() else { panic!("{:?}", around.jobs) };
-    around.call(|stage, now, acts| stage.job_done(Done::Loaded { authority, row: None }, now, acts));
+    let Some(Job::Load { key }) = around.jobs.pop_front() else { panic!("{:?}", around.jobs) };
+    around.call(|stage, now, acts| stage.job_done(Done::Loaded { key, row: None }, now, acts));
     assert!(matches!(around.jobs.front(), Some(Job::Ask { .. })));
     around.stage.drain(origins[0].tp.partition);
     around.call(FetcherStage::tick);

@@ -77,7 +77,7 @@ fn the_fifth_refusal_of_a_robots_txt_is_published_before_its_dispatch_ends() {
 fn a_robots_txt_that_answers_after_a_failure_is_stored_later_than_the_row_of_a_clock_that_was_ahead() {
     let mut around = polite();
     let row = RobotsRow {
-        authority: "https://a.example".into(),
+        authority: "https://a.example testbot".into(),
         fetched_at_ms: START + HOUR_MS,
         status: None,
         body: String::new(),

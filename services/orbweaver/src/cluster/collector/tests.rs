@@ -12,7 +12,11 @@ use orbweaver_stage::retention::{Bound, Declarations, DeclaredGroups, Retention,
 use orbweaver_url::Fingerprint;
 
 use super::*;
-use crate::{cli::crawl_args, cluster::crawl::begin, durable::tests::copy};
+use crate::{
+    cli::crawl_args,
+    cluster::{crawl::begin, profile::ProfileOptions},
+    durable::tests::copy,
+};
 
 fn log() -> MemoryLog {
     let topics = [CONTROL, topic::OUTCOMES, DOCUMENTS, topic::DEAD_LETTERS];
@@ -24,7 +28,8 @@ async fn crawl(log: &MemoryLog, out: &Path, options: &[&str]) -> Result<Collecti
     let args = crawl_args(&[&["--brokers", "localhost:9092", "--out", out.to_str().unwrap()], options].concat());
     let name = args.cluster.crawl.as_deref().unwrap_or("default");
     let log: Arc<dyn Log> = Arc::new(log.clone());
-    begin(&log, &args, &name.parse().unwrap()).await.map(|collecting| collecting.expect("--out is given"))
+    let profile = ProfileOptions::from(&*args).given()?;
+    begin(&log, &args, &name.parse().unwrap(), &profile).await.map(|collecting| collecting.expect("--out is given"))
 }
 
 /// Begins and ends a crawl. Returns the group of its collector.
@@ -102,6 +107,21 @@ async fn a_cap_is_raised_only_once_the_collector_is_declared() {
 }
 
 #[tokio::test]
+async fn settings_of_requests_become_those_of_the_crawl_and_stay_in_a_later_command_without_them() {
+    let (log, dir) = (log(), tempfile::tempdir().unwrap());
+    for (options, agent, interval_ms) in [
+        (&["--user-agent", "Shop/1", "--rate", "0.5"][..], "Shop/1", 2000),
+        (&["--user-agent", "Shop/2"], "Shop/2", 2000),
+        (&["--rate", "10"], "Shop/2", 100),
+        (&[], "Shop/2", 100),
+    ] {
+        collect(&log, dir.path(), options, None).await;
+        let profile = definition::find(&log, &"default".parse().unwrap()).await.unwrap().unwrap().profile;
+        assert_eq!((profile.user_agent.as_deref(), profile.interval_ms), (Some(agent), Some(interval_ms)));
+    }
+}
+
+#[tokio::test]
 async fn a_command_that_is_refused_declares_nothing() {
     let (log, dir) = (log(), tempfile::tempdir().unwrap());
     collect(&log, dir.path(), &["--scope", "host"], Some(Watched::Complete)).await;
@@ -163,7 +183,7 @@ async fn a_collector_at_an_unchanged_cap_lacks_nothing_and_one_whose_cap_was_rai
     assert_eq!(documents(dir.path()), 5);
 
     let raised = Revision { max_pages: Some(Some(9)), ..Revision::default() };
-    definition::revise(&log, &"default".parse().unwrap(), raised, None, 0).await.unwrap();
+    definition::revise(&log, &"default".parse().unwrap(), |_| raised, None, 0).await.unwrap();
     append(&log, "default", 5..9).await;
     sweep(&log).await;
     let refused = refused(&log, dir.path(), &["--max-pages", "none"]).await;
@@ -176,7 +196,7 @@ async fn a_cap_that_was_raised_while_the_collector_ended_is_no_proof_that_it_lac
     let (log, dir) = (log(), tempfile::tempdir().unwrap());
     let collecting = crawl(&log, dir.path(), &["--max-pages", "3"]).await.unwrap();
     let raised = Revision { max_pages: Some(Some(9)), ..Revision::default() };
-    definition::revise(&log, &"default".parse().unwrap(), raised, None, 0).await.unwrap();
+    definition::revise(&log, &"default".parse().unwrap(), |_| raised, None, 0).await.unwrap();
     collecting.end(&log, Some(&Watched::AtCap)).await.unwrap();
     append(&log, "default", 0..4).await;
     sweep(&log).await;

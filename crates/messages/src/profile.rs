@@ -1,0 +1,34 @@
+//! Settings of the requests of a crawl.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::is_default;
+
+/// Fetch profile of a crawl: the settings of its requests. A setting that is absent is that of the services.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchProfile {
+    /// Name of the crawler in the requests of the crawl; its product token is looked up in robots.txt and robots
+    /// directives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
+    /// Contact for site owners: a URL or `mailto:`, sent in the user agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact: Option<String>,
+    /// Additional headers of every request, which replace those of the service with the same names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Politeness delay of the crawl at each site, in milliseconds, from 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<u64>,
+    /// Decoded bytes that are read of a body, if fewer than the service reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_body_bytes: Option<u64>,
+    /// Whether no robots.txt is requested for the crawl. Only for your own sites.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ignore_robots: bool,
+    /// Whether its documents contain the decoded body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub html: Option<bool>,
+}

@@ -1,0 +1,119 @@
+//! Permitted fetch profiles.
+
+use orbweaver_messages::FetchProfile;
+
+/// Headers set by the client itself, or that would change the meaning of a response.
+pub const RESERVED_HEADERS: [&str; 10] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "cookie",
+    "host",
+    "if-modified-since",
+    "if-none-match",
+    "range",
+    "transfer-encoding",
+    "user-agent",
+];
+/// Permitted politeness delays of a crawl, in milliseconds: ten requests per second to one per day.
+const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=86_400_000;
+/// Maximum number of headers of a profile, and maximum length of each name, value and agent, in bytes: the profile is
+/// part of a record that every service keeps in memory.
+const MAX_HEADERS: usize = 32;
+const MAX_TEXT_BYTES: usize = 300;
+
+/// A setting of a fetch profile that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {setting} cannot be used; allowed: {allowed}")]
+pub struct ProfileError {
+    /// The setting, by its name in the definition.
+    pub setting: &'static str,
+    allowed: String,
+}
+
+/// Checks the fetch profile of a definition.
+pub(crate) fn check(profile: &FetchProfile) -> Result<(), ProfileError> {
+    let refused = |setting, allowed: String| Err(ProfileError { setting, allowed });
+    let begins_with_token = |agent: &str| agent.starts_with(|c: char| c.is_ascii_alphanumeric() || "_-".contains(c));
+    if profile.user_agent.as_deref().is_some_and(|agent| !is_text(agent) || !begins_with_token(agent)) {
+        let allowed = "visible ASCII characters that begin with a product token of letters, digits, `_` and `-`";
+        return refused("user_agent", format!("at most {MAX_TEXT_BYTES} {allowed}"));
+    }
+    if profile.contact.as_deref().is_some_and(|contact| !is_text(contact) || contact.is_empty()) {
+        return refused("contact", format!("1 to {MAX_TEXT_BYTES} visible ASCII characters"));
+    }
+    if profile.headers.len() > MAX_HEADERS {
+        return refused("headers", format!("at most {MAX_HEADERS}"));
+    }
+    for (name, value) in &profile.headers {
+        let is_token = !name.is_empty() && name.len() <= MAX_TEXT_BYTES && name.bytes().all(is_token_byte);
+        if !is_token || RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            let reserved = RESERVED_HEADERS.join(", ");
+            return refused("headers", format!("a valid header name other than {reserved}; {name:?} is not"));
+        }
+        if !is_text(value) {
+            return refused(
+                "headers",
+                format!("at most {MAX_TEXT_BYTES} visible ASCII characters as the value of {name:?}"),
+            );
+        }
+    }
+    if profile.interval_ms.is_some_and(|interval| !INTERVALS_MS.contains(&interval)) {
+        let (least, most) = (INTERVALS_MS.start(), INTERVALS_MS.end());
+        return refused("interval_ms", format!("{least} to {most} milliseconds"));
+    }
+    if profile.max_body_bytes == Some(0) {
+        return refused("max_body_bytes", "at least 1 byte".to_owned());
+    }
+    Ok(())
+}
+
+/// Returns `true` for the value of a header: visible ASCII characters and spaces.
+fn is_text(text: &str) -> bool {
+    text.len() <= MAX_TEXT_BYTES && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+/// Returns `true` for a character of a header name (RFC 9110 section 5.6.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_cannot_be_used_is_named_with_what_is_allowed() {
+        let with_header = |name: &str, value: &str| FetchProfile {
+            headers: [(name.to_owned(), value.to_owned())].into(),
+            ..FetchProfile::default()
+        };
+        let with_agent = |agent: &str| FetchProfile { user_agent: Some(agent.to_owned()), ..FetchProfile::default() };
+        let with_interval = |ms| FetchProfile { interval_ms: Some(ms), ..FetchProfile::default() };
+        let many = (0..33).map(|number| (format!("x-{number}"), String::new())).collect();
+        for (profile, setting) in [
+            (with_agent(""), "user_agent"),
+            (with_agent(" Bot"), "user_agent"),
+            (with_agent("/1.0"), "user_agent"),
+            (with_agent("Bot\n"), "user_agent"),
+            (with_agent(&"b".repeat(301)), "user_agent"),
+            (FetchProfile { contact: Some("a\r\nb".to_owned()), ..FetchProfile::default() }, "contact"),
+            (with_header("Host", "x"), "headers"),
+            (with_header("a b", "x"), "headers"),
+            (with_header("", "x"), "headers"),
+            (with_header("x", "a\r\nb: c"), "headers"),
+            (FetchProfile { headers: many, ..FetchProfile::default() }, "headers"),
+            (with_interval(99), "interval_ms"),
+            (with_interval(86_400_001), "interval_ms"),
+            (FetchProfile { max_body_bytes: Some(0), ..FetchProfile::default() }, "max_body_bytes"),
+        ] {
+            let error = check(&profile).unwrap_err();
+            assert_eq!(error.setting, setting, "{error}");
+        }
+        for profile in
+            [with_agent("MJ12bot/2 (x)"), with_header("X-Team", ""), with_interval(100), with_interval(86_400_000)]
+        {
+            assert_eq!(check(&profile), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Fetch profiles: how the requests of each crawl are made.
+
+use std::{collections::HashMap, sync::Arc};
+
+use orbweaver_messages::FetchProfile;
+use orbweaver_politeness::robots::agent_token;
+use orbweaver_url::{CrawlName, Url};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+
+use crate::config::{FetcherConfig, agent};
+
+/// Settings of the requests of a crawl.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestProfile {
+    /// Headers of every request, with the user agent.
+    pub headers: HeaderMap,
+    /// Decoded bytes that are read of a body.
+    pub max_body_bytes: usize,
+    /// Product token of the user agent, by which robots.txt is read.
+    pub(crate) token: String,
+    pub(crate) ignores_robots: bool,
+    /// Politeness delay of the crawl at each site, in milliseconds; 0: none but that of the site.
+    pub(crate) interval_ms: u64,
+    /// Product token for the page, if the crawl has a user agent of its own.
+    pub(crate) page_agent: Option<String>,
+    /// Whether the document contains the body, if the crawl determines it.
+    pub(crate) html: Option<bool>,
+}
+
+impl RequestProfile {
+    /// Returns the profile of a crawl that sets nothing itself.
+    #[must_use]
+    pub fn of(config: &FetcherConfig) -> Self {
+        Self::of_crawl(config, &FetchProfile::default())
+    }
+
+    /// Returns the profile of a crawl: the configuration, with the settings of its definition.
+    #[must_use]
+    pub fn of_crawl(config: &FetcherConfig, profile: &FetchProfile) -> Self {
+        let name = profile.user_agent.as_deref().unwrap_or(&config.user_agent);
+        let agent = agent(name, profile.contact.as_deref().or(config.contact.as_deref()));
+        let configured = config.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let own = profile.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut headers = HeaderMap::new();
+        // All were checked with the configuration or the definition.
+        for (name, value) in configured.chain(own).chain([(USER_AGENT.as_str(), &*agent)]) {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+                headers.insert(name, value);
+            }
+        }
+        let max_body = profile.max_body_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        Self {
+            headers,
+            max_body_bytes: max_body.unwrap_or(usize::MAX).min(config.max_body_bytes),
+            token: agent_token(name),
+            ignores_robots: config.ignore_robots || profile.ignore_robots,
+            interval_ms: profile.interval_ms.unwrap_or(0),
+            page_agent: profile.user_agent.as_deref().map(agent_token),
+            html: profile.html,
+        }
+    }
+
+    /// Returns the key of the robots.txt that applies to a URL: its authority (`scheme://host[:port]`) and the product
+    /// token, separated by a space. A server may answer each agent differently.
+    pub(crate) fn robots_key(&self, url: &Url) -> Arc<str> {
+        format!("{} {}", url.origin().ascii_serialization(), self.token).into()
+    }
+}
+
+/// Returns the product token in the key of a robots.txt.
+pub(crate) fn token_of(robots_key: &str) -> &str {
+    robots_key.rsplit_once(' ').map_or("", |(_, token)| token)
+}
+
+/// Profiles of all crawls.
+#[derive(Debug)]
+pub(crate) struct Profiles {
+    pub(crate) configured: Arc<RequestProfile>,
+    own: HashMap<CrawlName, Arc<RequestProfile>>,
+}
+
+impl Profiles {
+    pub(crate) fn new(config: &FetcherConfig) -> Self {
+        Self { configured: Arc::new(RequestProfile::of(config)), own: HashMap::new() }
+    }
+
+    /// Returns the profile of a crawl.
+    pub(crate) fn of(&self, crawl: &CrawlName) -> &Arc<RequestProfile> {
+        self.own.get(crawl).unwrap_or(&self.configured)
+    }
+
+    /// Sets the profile of a crawl; `None` if the crawl is not defined. Returns `true` if it changed.
+    pub(crate) fn set(&mut self, crawl: &CrawlName, profile: Option<&FetchProfile>, config: &FetcherConfig) -> bool {
+        let own = profile.filter(|profile| **profile != FetchProfile::default());
+        let own = own.map(|profile| Arc::new(RequestProfile::of_crawl(config, profile)));
+        if own.as_ref().unwrap_or(&self.configured) == self.of(crawl) {
+            return false;
+        }
+        match own {
+            Some(own) => self.own.insert(crawl.clone(), own),
+            None => self.own.remove(crawl),
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crawl_has_its_own_settings_and_otherwise_those_of_the_service() {
+        let config = FetcherConfig {
+            user_agent: "Testbot/1.0".into(),
+            contact: Some("mailto:a@example.org".to_owned()),
+            headers: vec![("x-team".to_owned(), "one".to_owned()), ("x-other".to_owned(), "two".to_owned())],
+            max_body_bytes: 1000,
+            ..FetcherConfig::default()
+        };
+        let text = |profile: &RequestProfile, name: &str| profile.headers[name].to_str().unwrap().to_owned();
+        let plain = RequestProfile::of(&config);
+        assert_eq!(text(&plain, "user-agent"), "Testbot/1.0 (+mailto:a@example.org)");
+        assert_eq!((&*plain.token, plain.max_body_bytes, plain.page_agent.as_deref()), ("testbot", 1000, None));
+
+        let own = FetchProfile {
+            user_agent: Some("ShopBot/2".to_owned()),
+            headers: [("X-Team".to_owned(), "three".to_owned())].into(),
+            interval_ms: Some(2000),
+            max_body_bytes: Some(2000),
+            ..FetchProfile::default()
+        };
+        let own = RequestProfile::of_crawl(&config, &own);
+        assert_eq!(text(&own, "user-agent"), "ShopBot/2 (+mailto:a@example.org)");
+        assert_eq!((text(&own, "x-team"), text(&own, "x-other")), ("three".to_owned(), "two".to_owned()));
+        assert_eq!((own.max_body_bytes, own.interval_ms, own.page_agent.as_deref()), (1000, 2000, Some("shopbot")));
+        let url = Url::parse("https://a.example:8443/x?y").unwrap();
+        assert_eq!(&*own.robots_key(&url), "https://a.example:8443 shopbot");
+        assert_eq!(token_of(&own.robots_key(&url)), "shopbot");
+    }
+
+    #[test]
+    fn a_profile_applies_to_its_crawl_alone_until_it_is_removed() {
+        let config = FetcherConfig::default();
+        let mut profiles = Profiles::new(&config);
+        let (docs, news): (CrawlName, CrawlName) = ("docs".parse().unwrap(), "news".parse().unwrap());
+        let own = FetchProfile { html: Some(true), ..FetchProfile::default() };
+        assert!(!profiles.set(&docs, Some(&FetchProfile::default()), &config));
+        assert!(profiles.set(&docs, Some(&own), &config));
+        assert!(!profiles.set(&docs, Some(&own), &config));
+        assert_eq!((profiles.of(&docs).html, profiles.of(&news).html), (Some(true), None));
+        assert!(profiles.set(&docs, None, &config) && profiles.own.is_empty());
+    }
+}

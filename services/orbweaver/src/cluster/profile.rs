@@ -1,0 +1,225 @@
+//! Fetch profile of a crawl on the command line.
+
+use clap::Args;
+use orbweaver_messages::{FetchProfile, Scope};
+use orbweaver_scope::Revision;
+use orbweaver_settings::Rate;
+use orbweaver_url::{CrawlName, Policy};
+
+use crate::{
+    cli::CrawlArgs,
+    crawl::{definition, progress::number},
+    exit::Failure,
+};
+
+/// Politeness delay at the highest permitted rate of a crawl, in milliseconds.
+const SHORTEST_MS: u64 = 100;
+
+/// Options of the fetch profile of a crawl.
+#[derive(Debug, Args)]
+pub struct ProfileOptions {
+    /// User agent sent with every request of the crawl; its first product name is looked up in robots.txt [default: as
+    /// the services are configured, also for the following options].
+    #[arg(long, value_name = "TEXT")]
+    pub user_agent: Option<String>,
+    /// Contact for site owners: a URL or mailto: address, appended to the user agent.
+    #[arg(long, value_name = "TEXT")]
+    pub contact: Option<String>,
+    /// Send a header with every request of the crawl, as `Name: value`, or the headers of a file, one per line, as
+    /// `@FILE` (may be repeated). For an existing crawl, replaces all earlier headers. They are stored in
+    /// crawl.control, where every reader of the log can see them: secrets, such as Authorization, are refused.
+    #[arg(long, value_name = "HEADER|@FILE")]
+    pub header: Vec<String>,
+    /// Maximum rate of the crawl's requests to one site, such as 2/s, 30/m, or an interval such as 2s: one per day to
+    /// 10/s. A site's own rate, a crawl-delay and refusals still slow it down.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<Rate>,
+    /// Maximum size of a decoded body, such as 1MiB, if it is below the limit of the services; the rest is cut off.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_body: Option<u64>,
+    /// Do not request robots.txt. Only for sites of your own.
+    #[arg(long)]
+    pub ignore_robots: bool,
+    /// Add the decoded body to each document; `--html=false` leaves it out if the services add it.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub html: Option<bool>,
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate = text.parse().ok().filter(|rate: &Rate| rate.interval_ms >= SHORTEST_MS);
+    rate.ok_or_else(|| "expected `2/s`, `30/m` or an interval such as `2s`, from one per day to 10/s".to_owned())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let bytes = text.parse().ok().map(|size: bytesize::ByteSize| size.as_u64()).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "expected a size from 1B, such as `512KiB`".to_owned())
+}
+
+impl ProfileOptions {
+    /// Returns the given settings; all others are absent.
+    ///
+    /// # Errors
+    /// Fails if a setting cannot be used, a header may be a secret, or a file with headers cannot be read.
+    pub(super) fn given(&self) -> Result<FetchProfile, Failure> {
+        let given = FetchProfile {
+            user_agent: self.user_agent.clone(),
+            contact: self.contact.clone(),
+            headers: definition::public_headers(&self.header)?,
+            interval_ms: self.rate.map(|rate| rate.interval_ms),
+            max_body_bytes: self.max_body,
+            ignore_robots: self.ignore_robots,
+            html: self.html,
+        };
+        // Settings do not depend on each other: those that any crawl may have are permitted in every profile.
+        let pins = definition::pins(1, Policy::default(), vec![]);
+        let any = definition::new(&CrawlName::default(), Scope::Host, pins, 0);
+        let revision = Revision { profile: Some(given.clone()), ..Revision::default() };
+        revision.of(&any).map_err(|error| definition::refused(&error))?;
+        Ok(given)
+    }
+}
+
+impl From<&CrawlArgs> for ProfileOptions {
+    /// Takes those options of `orbweaver crawl` that are settings of a profile.
+    fn from(args: &CrawlArgs) -> Self {
+        Self {
+            user_agent: args.user_agent.clone(),
+            contact: args.contact.clone(),
+            header: args.header.clone(),
+            rate: args.rate.map(|rate| Rate { interval_ms: rate.interval_ms() }),
+            max_body: None,
+            ignore_robots: args.ignore_robots,
+            html: args.html.then_some(true),
+        }
+    }
+}
+
+/// Returns a profile with the given settings in place of the present ones. Given headers replace all present ones.
+pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile {
+    let given = given.clone();
+    FetchProfile {
+        user_agent: given.user_agent.or(present.user_agent),
+        contact: given.contact.or(present.contact),
+        headers: if given.headers.is_empty() { present.headers } else { given.headers },
+        interval_ms: given.interval_ms.or(present.interval_ms),
+        max_body_bytes: given.max_body_bytes.or(present.max_body_bytes),
+        ignore_robots: given.ignore_robots || present.ignore_robots,
+        html: given.html.or(present.html),
+    }
+}
+
+/// Returns the lines of `crawls show` for the settings that the profile has.
+pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
+    let FetchProfile { user_agent, contact, headers, interval_ms, max_body_bytes, ignore_robots, html } = profile;
+    let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let settings = [
+        ("user agent", user_agent.clone()),
+        ("contact", contact.clone()),
+        ("headers", (!headers.is_empty()).then(|| headers.join("\n               "))),
+        ("rate", interval_ms.map(|ms| format!("a request every {ms} ms at most, to each site"))),
+        ("max body", max_body_bytes.map(|bytes| format!("{} bytes", number(bytes)))),
+        ("robots.txt", ignore_robots.then(|| "ignored".to_owned())),
+        ("html", html.map(|html| if html { "yes" } else { "no" }.to_owned())),
+    ];
+    settings.into_iter().filter_map(|(name, value)| Some(format!("  {name:<12} {}", value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::crawl_args;
+
+    #[derive(Debug, clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        profile: ProfileOptions,
+    }
+
+    fn options(words: &[&str]) -> Result<ProfileOptions, String> {
+        let parsed = Command::try_parse_from(["crawls"].iter().chain(words));
+        parsed.map(|command| command.profile).map_err(|error| error.to_string())
+    }
+
+    fn given(words: &[&str]) -> FetchProfile {
+        options(words).unwrap().given().unwrap()
+    }
+
+    #[test]
+    fn a_given_setting_changes_and_the_others_of_a_profile_stay() {
+        let first = ["--user-agent", "ShopBot/1", "--rate", "30/m", "--header", "X-Team: a", "--header", "X-Other: b"];
+        let first = merge(FetchProfile::default(), &given(&first));
+        assert_eq!(first.interval_ms, Some(2000));
+        let second = given(&["--contact", "mailto:a@example.org", "--header", "Accept-Language: de", "--html=false"]);
+        let second = merge(first, &second);
+        let third = merge(second.clone(), &given(&["--max-body", "1MiB", "--ignore-robots", "--html"]));
+        let language = [("accept-language".to_owned(), "de".to_owned())];
+        let expected = FetchProfile {
+            user_agent: Some("ShopBot/1".to_owned()),
+            contact: Some("mailto:a@example.org".to_owned()),
+            headers: language.into(),
+            interval_ms: Some(2000),
+            html: Some(false),
+            ..FetchProfile::default()
+        };
+        assert_eq!(second, expected);
+        let (max_body_bytes, html) = (Some(1 << 20), Some(true));
+        assert_eq!(third, FetchProfile { max_body_bytes, ignore_robots: true, html, ..expected });
+        assert_eq!(merge(third.clone(), &given(&[])), third);
+    }
+
+    #[test]
+    fn a_rate_is_at_most_ten_per_second_and_at_least_one_per_day() {
+        let rates = [("10/s", 100), ("10", 100), ("0.001", 1_000_000), ("2s", 2000), ("1day", 86_400_000)];
+        for (text, interval_ms) in rates {
+            assert_eq!(given(&["--rate", text]).interval_ms, Some(interval_ms), "{text}");
+        }
+        for text in ["11", "99ms", "unlimited", "25h", "0", "fast"] {
+            let error = options(&["--rate", text]).unwrap_err();
+            assert!(error.contains("--rate") && error.contains("to 10/s"), "{text}: {error}");
+        }
+        for text in ["0", "much"] {
+            assert!(options(&["--max-body", text]).unwrap_err().contains("--max-body"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_used_is_refused_with_its_option() {
+        for (option, value) in [("--user-agent", " "), ("--contact", ""), ("--header", "Host: x"), ("--header", "x")] {
+            let error = options(&[option, value]).unwrap().given().unwrap_err();
+            assert!(error.code() == 64 && error.to_string().starts_with(&format!("{option}: ")), "{error}");
+        }
+        for rate in ["unlimited", "11"] {
+            let error = ProfileOptions::from(&*crawl_args(&["--rate", rate])).given().unwrap_err();
+            assert!(error.code() == 64 && error.to_string().starts_with("--rate: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_may_be_a_secret_is_refused_in_a_file_too_and_not_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("headers");
+        std::fs::write(&file, "X-Team: search\nX-Api-Key: hunter2\n").unwrap();
+        for header in [format!("@{}", file.display()), "x-api-key: hunter2".to_owned()] {
+            let error = options(&["--header", &header]).unwrap().given().unwrap_err().to_string();
+            assert!(error.to_lowercase().contains("`x-api-key`") && error.contains("`fetcher.headers`"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        std::fs::write(&file, "X-Team: search\n").unwrap();
+        let team = [("x-team".to_owned(), "search".to_owned())];
+        assert_eq!(given(&["--header", &format!("@{}", file.display())]).headers, team.into());
+    }
+
+    #[test]
+    fn a_setting_has_a_line_only_if_the_profile_has_it() {
+        assert_eq!(lines(&FetchProfile::default()), [""; 0]);
+        let shown = lines(&given(&["--rate", "2/s", "--max-body", "2KiB", "--header", "X-A: 1", "--header", "X-B: 2"]));
+        let expected = [
+            "  headers      x-a: 1\n               x-b: 2",
+            "  rate         a request every 500 ms at most, to each site",
+            "  max body     2,048 bytes",
+        ];
+        assert_eq!(shown, expected);
+    }
+}
