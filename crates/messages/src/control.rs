@@ -96,6 +96,9 @@ pub struct CrawlDefinition {
     /// Whether no request may be sent for the crawl; its URLs stay queued.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
+    /// Whether the crawl has been stopped for good: no request may be sent for it, and its queued URLs end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stopped: bool,
     /// Settings of its requests.
     #[serde(default, skip_serializing_if = "is_default")]
     pub profile: FetchProfile,

@@ -12,6 +12,8 @@ pub enum Hold {
     Frozen,
     /// The crawl is paused, at all sites.
     Paused,
+    /// The crawl has been stopped, at all sites.
+    Stopped,
 }
 
 impl Hold {
@@ -21,16 +23,17 @@ impl Hold {
         match self {
             Self::Frozen => "frozen",
             Self::Paused => "paused",
+            Self::Stopped => "stopped",
         }
     }
 
     /// Returns the time at which a dispatch that is deferred now may come again. The frontier holds the URLs of a paused
-    /// crawl itself; a frozen site is not known to it.
+    /// crawl itself, and ends those of a stopped one; a frozen site is not known to it.
     #[must_use]
     pub fn retry_at_ms(self, now: Millis) -> Millis {
         let pause = match self {
             Self::Frozen => 10_000,
-            Self::Paused => 1_000,
+            Self::Paused | Self::Stopped => 1_000,
         };
         now.saturating_add(pause)
     }
@@ -80,19 +83,23 @@ impl Controls {
         if self.sites.is_frozen(site) {
             return Some(Hold::Frozen);
         }
-        self.crawls.is_paused(crawl).then_some(Hold::Paused)
+        self.hold_of(crawl)
+    }
+
+    /// Returns why no request may be sent for the crawl to any site, if that is so.
+    #[must_use]
+    pub fn hold_of(&self, crawl: &str) -> Option<Hold> {
+        let definition = self.crawls.definition(crawl)?;
+        if definition.stopped {
+            return Some(Hold::Stopped);
+        }
+        definition.paused.then_some(Hold::Paused)
     }
 
     /// Returns `true` if no request may be sent to the site for any crawl.
     #[must_use]
     pub fn is_frozen(&self, site: &str) -> bool {
         self.sites.is_frozen(site)
-    }
-
-    /// Returns `true` if no request may be sent for the crawl to any site.
-    #[must_use]
-    pub fn is_paused(&self, crawl: &str) -> bool {
-        self.crawls.is_paused(crawl)
     }
 
     /// Returns `true` if the definitions up to this version were read; 0: none is needed. A dispatch carries the version

@@ -25,6 +25,8 @@ pub struct Revision {
     pub traps: Option<Traps>,
     /// Whether the crawl is paused.
     pub paused: Option<bool>,
+    /// Whether the crawl is stopped; a stopped crawl cannot continue.
+    pub stopped: Option<bool>,
     /// New fetch profile, in place of the present one.
     pub profile: Option<FetchProfile>,
 }
@@ -45,6 +47,9 @@ pub enum RevisionError {
         /// The requested scope.
         is: &'static str,
     },
+    /// The crawl has been stopped.
+    #[error("the crawl `{0}` has been stopped and cannot continue; create another crawl")]
+    Stopped(CrawlName),
     /// A setting that determines the partitions and keys of records would change.
     #[error(
         "the {what} of the crawl `{crawl}` was `{was}` when it was created and is now `{is}`: it cannot change, \
@@ -78,6 +83,7 @@ impl Revision {
             max_pages: self.max_pages.unwrap_or(current.max_pages),
             traps: self.traps.unwrap_or(current.traps),
             paused: self.paused.unwrap_or(current.paused),
+            stopped: self.stopped.unwrap_or(current.stopped),
             profile: self.profile.unwrap_or_else(|| current.profile.clone()),
             ..current.clone()
         };
@@ -91,6 +97,9 @@ impl Revision {
 /// Checks whether one definition of a crawl may be changed into another.
 pub(crate) fn changes(from: &CrawlDefinition, to: &CrawlDefinition) -> Result<(), RevisionError> {
     let crawl = &from.name;
+    if from.stopped && (to.paused || !to.stopped) {
+        return Err(RevisionError::Stopped(crawl.clone()));
+    }
     let pinned = |what, was: String, is: String| match was == is {
         true => Ok(()),
         false => Err(RevisionError::Pinned { crawl: crawl.clone(), what, was, is }),
@@ -136,6 +145,18 @@ mod tests {
             let revised = Revision { scope: Some(scope), ..Revision::default() }.of(&host());
             assert_eq!(revised.is_ok(), scope >= Scope::Host, "{scope:?}");
         }
+    }
+
+    #[test]
+    fn a_stopped_crawl_neither_continues_nor_pauses() {
+        let stopped = Revision { stopped: Some(true), ..Revision::default() }.of(&host()).unwrap();
+        for revision in [
+            Revision { stopped: Some(false), ..Revision::default() },
+            Revision { paused: Some(true), ..Revision::default() },
+        ] {
+            assert_eq!(revision.of(&stopped), Err(RevisionError::Stopped("docs".parse().unwrap())));
+        }
+        assert!(Revision { max_pages: Some(None), ..Revision::default() }.of(&stopped).is_ok());
     }
 
     #[test]

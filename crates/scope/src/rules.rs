@@ -9,6 +9,8 @@ pub const PATTERN_BYTES: usize = 4 << 20;
 /// Reason why a URL does not belong to a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleRejection {
+    /// The crawl has been stopped.
+    Stopped,
     /// The URL matches an exclude pattern.
     Excluded,
     /// The URL matches no include pattern.
@@ -19,12 +21,13 @@ pub enum RuleRejection {
 
 impl RuleRejection {
     /// All reasons.
-    pub const ALL: [Self; 3] = [Self::Excluded, Self::NotIncluded, Self::TooDeep];
+    pub const ALL: [Self; 4] = [Self::Stopped, Self::Excluded, Self::NotIncluded, Self::TooDeep];
 
     /// Returns the name that is used in outcomes, metrics and summaries.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Stopped => "stopped",
             Self::Excluded => "excluded",
             Self::NotIncluded => "not_included",
             Self::TooDeep => "too_deep",
@@ -71,6 +74,7 @@ impl PatternError {
 #[derive(Debug)]
 pub struct Rules {
     scope: Scope,
+    stopped: bool,
     max_depth: Option<u16>,
     include: RegexSet,
     exclude: RegexSet,
@@ -84,6 +88,7 @@ impl Rules {
     pub fn compile(definition: &CrawlDefinition) -> Result<Self, PatternError> {
         Ok(Self {
             scope: definition.scope,
+            stopped: definition.stopped,
             max_depth: definition.max_depth,
             include: set("include", &definition.include)?,
             exclude: set("exclude", &definition.exclude)?,
@@ -94,6 +99,12 @@ impl Rules {
     #[must_use]
     pub fn scope(&self) -> Scope {
         self.scope
+    }
+
+    /// Returns `true` if the crawl has been stopped.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Returns `true` if depth is limited. A URL then counts as new again if it is found nearer to a seed.

@@ -319,12 +319,12 @@ impl FetcherStage {
         self.end_queued(site, Hold::Frozen.name(), at.now, at);
     }
 
-    /// Ends the queued requests of a crawl that is paused now. A lookup of a robots.txt continues if another crawl waits
-    /// for it.
-    pub(crate) fn pause(&mut self, crawl: &CrawlName, at: &mut At<'_>) {
+    /// Ends the queued requests of a crawl that is paused or stopped now. A lookup of a robots.txt continues if another
+    /// crawl waits for it.
+    pub(crate) fn hold_back(&mut self, crawl: &CrawlName, hold: Hold, at: &mut At<'_>) {
         let asked = self.requests.robots_keys();
         for active in self.take_queued(|active| active.dispatch().context.crawl == *crawl, &asked) {
-            self.defer(&active, Hold::Paused.name(), Hold::Paused.retry_at_ms(at.now), at);
+            self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
         }
     }
 

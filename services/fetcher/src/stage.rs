@@ -304,9 +304,9 @@ impl Stage for FetcherStage {
             ControlChange::Crawl(crawl) => {
                 let profile = self.controls.profile(&crawl);
                 let has_new_profile = self.profiles.set(&crawl, profile, &self.config);
-                if self.controls.is_paused(&crawl) {
+                if let Some(hold) = self.controls.hold_of(&crawl) {
                     self.begin(at);
-                    self.pause(&crawl, at);
+                    self.hold_back(&crawl, hold, at);
                 } else if has_new_profile {
                     self.begin(at);
                     self.admit_again(&crawl, at);

@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(fill(&mut shares, 2, 100), 50);
         assert_eq!(fill(&mut shares, 3, 100), 33);
         assert_eq!(fill(&mut shares, 1, 100), 0);
-        // What has ended is free for the others only below the limit, or below their share.
+        // Others use the slots of ended dispatches only below the limit, or below their share.
         (0..90).for_each(|_| shares.remove(CrawlKey(1)));
         assert_eq!(fill(&mut shares, 2, 100), 7);
         assert_eq!(fill(&mut shares, 1, 100), 23, "up to its share");

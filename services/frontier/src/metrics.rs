@@ -33,7 +33,7 @@ pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
 pub const OVER_BUDGET: &str = "orbweaver_frontier_over_budget_patterns";
 /// URLs demoted because of their pattern, counted again when their record is re-appended. Alert: none.
 pub const DEMOTED: &str = "orbweaver_frontier_put_back_urls_total";
-/// URLs that the frontier refused, by reason: `trap`, or `excluded`, `not_included` and `too_deep` if their crawl was
+/// URLs that the frontier refused, by reason: `trap`, `stopped`, or `excluded`, `not_included` and `too_deep` if their crawl was
 /// narrowed while they were queued. Alert: a crawl lacks pages that it should have.
 pub const REFUSED: &str = "orbweaver_frontier_refused_urls_total";
 /// Version of the definition with which queued URLs are compared (label `crawl`; the first 32 by name). Alert: differs

@@ -55,10 +55,13 @@ impl CrawlScopes {
 
     /// Returns why a URL is out of scope by now, if it is. A URL is compared only with a later version than the one
     /// that admitted it. The scope that seeds define only grows, so only depth and patterns can exclude a URL. A seed
-    /// is always in scope.
+    /// is always in scope. No URL of a stopped crawl is.
     #[must_use]
     pub fn outside(&self, waiting: &FrontierUrl) -> Option<RuleRejection> {
         let Applied { version, rules, .. } = self.definitions.applied(&waiting.context.crawl)?;
+        if rules.is_stopped() {
+            return Some(RuleRejection::Stopped);
+        }
         if waiting.context.sighting == DiscoveryKind::Seed || waiting.definition >= *version {
             return None;
         }
@@ -72,10 +75,17 @@ impl CrawlScopes {
         }
     }
 
-    /// Returns the page cap of a crawl, if it has one.
+    /// Returns the page cap of a crawl, if it has one; a stopped crawl has none, since its URLs end without a request.
     #[must_use]
     pub fn max_pages(&self, crawl: &CrawlName) -> Option<u64> {
-        self.definitions.applied(crawl)?.definition.max_pages
+        let Applied { definition, rules, .. } = self.definitions.applied(crawl)?;
+        definition.max_pages.filter(|_| !rules.is_stopped())
+    }
+
+    /// Returns `true` if a crawl has been stopped.
+    #[must_use]
+    pub fn is_stopped(&self, crawl: &CrawlName) -> bool {
+        self.definitions.applied(crawl).is_some_and(|applied| applied.rules.is_stopped())
     }
 
     /// Returns the version of the definition that applies to a crawl; 0: none.

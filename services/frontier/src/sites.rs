@@ -107,9 +107,13 @@ impl SiteQueues {
             Some(interval_ms) => self.intervals.own_ms.insert(crawl, interval_ms),
             None => self.intervals.own_ms.remove(&crawl),
         };
-        if former_ms == interval_ms {
-            return;
+        if former_ms != interval_ms {
+            self.end_pauses(crawl, now);
         }
+    }
+
+    /// Ends the pauses of the queues of a crawl.
+    pub(crate) fn end_pauses(&mut self, crawl: CrawlKey, now: Millis) {
         let of_crawl = self.sites.iter().filter(|(_, site)| site.crawl == crawl);
         let mut ids: Vec<QueueKey> = of_crawl.map(|(id, _)| *id).collect();
         // The same changes then lead to the same dispatches, in the same order.

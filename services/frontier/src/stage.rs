@@ -400,8 +400,13 @@ impl Stage for FrontierStage {
                 self.names.insert(CrawlKey::of(&crawl), crawl.clone());
                 self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
                 self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
-                let interval_ms = self.scopes.interval_ms(&crawl);
-                self.open.values_mut().for_each(|partition| partition.set_interval(&crawl, interval_ms, now));
+                let (interval_ms, is_stopped) = (self.scopes.interval_ms(&crawl), self.scopes.is_stopped(&crawl));
+                for partition in self.open.values_mut() {
+                    partition.set_interval(&crawl, interval_ms, now);
+                    if is_stopped {
+                        partition.end_pauses(&crawl, now);
+                    }
+                }
                 self.metrics.show_versions(self.scopes.versions());
             }
             ControlChange::Refused => self.metrics.refused_definitions.inc(),

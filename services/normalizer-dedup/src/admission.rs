@@ -79,6 +79,10 @@ impl Admission<'_> {
             self.counts.add(LinkOutcome::TooManyRedirects, urls.len());
             return Ok(());
         }
+        if self.rules.applied.rules.is_stopped() {
+            self.counts.add(LinkOutcome::Stopped, urls.len());
+            return Ok(());
+        }
         let is_seed = record.sighting == DiscoveryKind::Seed;
         if !is_seed && self.rules.applied.rules.is_too_deep(record.depth) {
             self.counts.add(LinkOutcome::TooDeep, urls.len());

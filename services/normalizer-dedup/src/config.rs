@@ -139,6 +139,7 @@ impl Config {
             max_pages: self.default_max_pages,
             traps: self.default_traps,
             paused: false,
+            stopped: false,
             profile: FetchProfile::default(),
             pins,
             created_at_ms: now,

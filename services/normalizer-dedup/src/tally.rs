@@ -24,6 +24,8 @@ pub enum LinkOutcome {
     Duplicate,
     /// Outside of the crawl's scope.
     OutOfScope,
+    /// Of a crawl that has been stopped.
+    Stopped,
     /// Matches an exclude pattern.
     Excluded,
     /// Matches no include pattern.
@@ -44,11 +46,12 @@ pub enum LinkOutcome {
 
 impl LinkOutcome {
     /// All outcomes, in numerical order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::New,
         Self::Shallower,
         Self::Duplicate,
         Self::OutOfScope,
+        Self::Stopped,
         Self::Excluded,
         Self::NotIncluded,
         Self::TooDeep,
@@ -67,6 +70,7 @@ impl LinkOutcome {
             Self::Shallower => "shallower",
             Self::Duplicate => "duplicate",
             Self::OutOfScope => "out_of_scope",
+            Self::Stopped => "stopped",
             Self::Excluded => "excluded",
             Self::NotIncluded => "not_included",
             Self::TooDeep => "too_deep",
@@ -82,6 +86,7 @@ impl LinkOutcome {
 impl From<RuleRejection> for LinkOutcome {
     fn from(outside: RuleRejection) -> Self {
         match outside {
+            RuleRejection::Stopped => Self::Stopped,
             RuleRejection::Excluded => Self::Excluded,
             RuleRejection::NotIncluded => Self::NotIncluded,
             RuleRejection::TooDeep => Self::TooDeep,

@@ -158,6 +158,7 @@ impl Extent {
             max_pages: self.max_pages.map(|limit| limit.0),
             traps: self.traps,
             paused: None,
+            stopped: None,
             profile: None,
         }
     }

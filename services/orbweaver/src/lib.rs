@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
 //! | [`export`] | results as files, each line exactly once |
-//! | `cluster` | `orbweaver crawl --brokers`, `seed`, `status`, `scope`, `topics`, `consumers`, `dead-letters` |
+//! | `cluster` | `orbweaver crawl --brokers`, `seed`, `status`, `crawls`, `site`, `topics`, `consumers`, `dead-letters` |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`replay`] | `orbweaver replay`: measures the deduplication with URLs whose correct results are known |
 //! | [`mod@bench`] | `orbweaver bench` |

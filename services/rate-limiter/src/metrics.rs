@@ -6,7 +6,7 @@ use crate::site::Deferral;
 
 /// Dispatches scheduled for fetching. Alert: no increase while the frontier dispatches and no site is blocked.
 pub(crate) const PASSED: &str = "orbweaver_rate_limiter_passed_dispatches_total";
-/// Deferred dispatches, by reason (`interval`, `blocked`, `late`, `frozen`, `paused`, `definition`). Alert: more
+/// Deferred dispatches, by reason (`interval`, `blocked`, `late`, `frozen`, `paused`, `stopped`, `definition`). Alert: more
 /// `interval` than twice the scheduled ones, since then the frontier and the rate-limiter disagree about intervals; any
 /// steady `late`, since dispatches wait too long before they reach the rate-limiter; any steady `definition`, since
 /// `crawl.control` is not read.
@@ -29,7 +29,7 @@ pub(crate) const STALE_RECORDS: &str = "orbweaver_rate_limiter_stale_site_record
 pub struct RateLimiterMetrics {
     pub(crate) passed: IntCounter,
     /// By [`Deferral`].
-    pub(crate) deferred: [IntCounter; 6],
+    pub(crate) deferred: [IntCounter; 7],
     pub(crate) refusals: IntCounter,
     pub(crate) blocked: IntGauge,
     pub(crate) sites: IntGauge,

@@ -101,13 +101,15 @@ pub(crate) enum Deferral {
     Frozen,
     /// The crawl is paused.
     Paused,
+    /// The crawl has been stopped.
+    Stopped,
     /// The crawl's definition was not read yet.
     Definition,
 }
 
 impl Deferral {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Interval, Self::Blocked, Self::Late, Self::Frozen, Self::Paused, Self::Definition];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Interval, Self::Blocked, Self::Late, Self::Frozen, Self::Paused, Self::Stopped, Self::Definition];
 
     /// Returns the reason as it is written to the outcome.
     pub(crate) fn as_str(self) -> &'static str {
@@ -117,6 +119,7 @@ impl Deferral {
             Self::Late => "late",
             Self::Frozen => Hold::Frozen.name(),
             Self::Paused => Hold::Paused.name(),
+            Self::Stopped => Hold::Stopped.name(),
             Self::Definition => "definition",
         }
     }
@@ -127,6 +130,7 @@ impl From<Hold> for Deferral {
         match hold {
             Hold::Frozen => Self::Frozen,
             Hold::Paused => Self::Paused,
+            Hold::Stopped => Self::Stopped,
         }
     }
 }

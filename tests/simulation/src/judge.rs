@@ -55,14 +55,15 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejec
     missing.chain(invented).chain(forbidden).chain(kept).chain(dead).collect()
 }
 
-/// Checks that each request was permitted by a definition that was in force within the last `within_ms`: the crawl was not
-/// paused, and the request has the agent of its profile.
+/// Checks that each request was permitted by a definition that was in force within the last `within_ms`: the crawl was neither
+/// paused nor stopped, and the request has the agent of its profile.
 pub(crate) fn judge_revisions(served: &Served, revised: &[(Millis, Revision)], within_ms: Millis) -> Vec<String> {
     let violation = |asked: Asked| {
         let at = asked.arrived_ms;
         let is_past = |index: usize| revised.get(index + 1).is_some_and(|(next, _)| at > next + within_ms);
         let in_force = revised.iter().enumerate().filter(|(index, (from, _))| *from <= at && !is_past(*index));
-        let is_permitted = |revision: &Revision| !revision.paused && token(&revision.profile) == asked.agent;
+        let is_permitted =
+            |revision: &Revision| !revision.paused && !revision.stopped && token(&revision.profile) == asked.agent;
         let is_permitted = in_force.map(|(_, (_, revision))| revision).any(is_permitted);
         let Asked { url, by, agent, .. } = asked;
         (!is_permitted).then(|| format!("{url} was requested by process {by} as `{agent}` at {}", shown(at)))

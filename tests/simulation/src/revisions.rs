@@ -18,6 +18,8 @@ pub struct Revision {
     pub max_pages: Option<u64>,
     /// Whether the crawl is paused from then on.
     pub paused: bool,
+    /// Whether the crawl is stopped from then on.
+    pub stopped: bool,
     /// Fetch profile from then on.
     pub profile: FetchProfile,
     /// Versions that it replaces; if empty, it applies in any case.
@@ -89,6 +91,18 @@ pub(crate) fn pause(random: &mut Random, first: &Revision, mut revisions: Vec<Re
     revisions
 }
 
+/// Stops the crawl in one of twelve schedules; a stopped crawl does not change any more.
+pub(crate) fn stop(random: &mut Random, first: &Revision, mut revisions: Vec<Revision>) -> Vec<Revision> {
+    if !random.chance(8) {
+        return revisions;
+    }
+    let at_ms = random.between(1_000, 60_000);
+    revisions.retain(|revision| revision.at_ms <= at_ms);
+    let before = revisions.last().unwrap_or(first).clone();
+    revisions.push(Revision { at_ms, stopped: true, paused: false, ..before });
+    revisions
+}
+
 /// Gives the crawl a fetch profile in one of four schedules, and another one later in half of these: with a user agent
 /// of its own, and an interval from half to twice that of the services.
 pub(crate) fn profile(
@@ -131,6 +145,7 @@ pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, no
         max_pages: revision.max_pages,
         traps: orbweaver_messages::Traps::default(),
         paused: revision.paused,
+        stopped: revision.stopped,
         profile: revision.profile.clone(),
         pins: Pins {
             partitions: settings.partitions,

@@ -28,7 +28,7 @@ use crate::{
     pages::PageTruth,
     process::{Outside, SharedStore},
     random::Random,
-    revisions::{Revision, cap, definition, pause, profile},
+    revisions::{Revision, cap, definition, pause, profile, stop},
     settings::{Service, Settings},
     time::Time,
     web::{Asked, Expectation, Served, Web},
@@ -106,6 +106,7 @@ impl Scenario {
         let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
         let mut first = Revision { max_pages, ..Revision::default() };
         let revisions = pause(&mut random.split("pause"), &first, revisions);
+        let revisions = stop(&mut random.split("stop"), &first, revisions);
         let revisions = profile(&mut random.split("profile"), web.interval_ms, &mut first, revisions);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
@@ -221,8 +222,10 @@ impl Schedule {
         let log = MemoryLog::scripted(&specs(scenario.settings.partitions)).with_record_limit(scenario.record_limit);
         let groups = Groups::new(log.clone());
         let served = Arc::new(Served::new(scenario.web.clone()));
+        let is_stopped = scenario.revisions.iter().any(|revision| revision.stopped);
+        let stopped = 0..if is_stopped { scenario.web.pages.len() } else { 0 };
         let revisions = scenario.revisions.iter().flat_map(|revision| revision.excluded.iter());
-        let excluded = revisions.chain(&scenario.rejected).copied().collect();
+        let excluded = revisions.chain(&scenario.rejected).copied().chain(stopped).collect();
         let max_attempts = scenario.settings.max_attempts;
         let expected = Arc::new(Expectation { served: served.clone(), excluded, max_attempts });
         let store = SharedStore::default();

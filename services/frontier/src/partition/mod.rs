@@ -221,6 +221,11 @@ impl PartitionFrontier {
         self.sites.set_interval(CrawlKey::of(crawl), interval_ms, now);
     }
 
+    /// Ends the pauses of the queues of a crawl.
+    pub(crate) fn end_pauses(&mut self, crawl: &CrawlName, now: Millis) {
+        self.sites.end_pauses(CrawlKey::of(crawl), now);
+    }
+
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.
     pub fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
         self.passed_over(position.offset);

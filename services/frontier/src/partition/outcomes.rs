@@ -104,9 +104,12 @@ impl PartitionFrontier {
         let fingerprint = outcome.context.fingerprint;
         // docs/protocol.md#attempts: only a request that was made counts.
         let made = u8::from(outcome.requested_at_ms.is_some());
+        // The URLs of a stopped crawl end when they are dispatched next: nothing delays that.
+        let is_stopped = turn.scopes.is_stopped(&outcome.context.crawl);
+        let delayed = |until_ms: Option<Millis>| until_ms.filter(|_| !is_stopped).unwrap_or(turn.now);
         match outcome.kind {
             OutcomeKind::Deferred => {
-                let retry_at_ms = outcome.retry_at_ms.unwrap_or(turn.now);
+                let retry_at_ms = delayed(outcome.retry_at_ms);
                 // If the rate-limiter's clock is behind the local one, that time has passed already, and the deferral
                 // would be repeated immediately.
                 let rest_ms = retry_at_ms.saturating_sub(outcome.ended_at_ms).clamp(0, DEFERRED_AT_LEAST_MS);
@@ -120,12 +123,12 @@ impl PartitionFrontier {
             }
             OutcomeKind::Retry => {
                 waiting.failures = waiting.failures.saturating_add(made);
-                waiting.not_before_ms = outcome.retry_at_ms.unwrap_or(turn.now);
+                waiting.not_before_ms = delayed(outcome.retry_at_ms);
                 self.rewrite(entry, waiting, vec![origin], turn);
             }
             OutcomeKind::Blocked => {
                 waiting.blocks = waiting.blocks.saturating_add(made);
-                waiting.not_before_ms = outcome.blocked_until_ms.unwrap_or(turn.now);
+                waiting.not_before_ms = delayed(outcome.blocked_until_ms);
                 self.sites.pause(entry.site, waiting.not_before_ms);
                 self.rewrite(entry, waiting, vec![origin], turn);
             }

@@ -10,3 +10,4 @@ mod probes;
 mod profiles;
 mod restart;
 mod shares;
+mod stopped;

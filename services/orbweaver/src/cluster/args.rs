@@ -74,7 +74,7 @@ pub enum ClusterCommand {
     Seed(SeedArgs),
     /// Show the progress of every stage of a cluster, or wait for completion.
     Status(StatusArgs),
-    /// Create, list, show, change, pause and resume the crawls of a cluster.
+    /// Create, list, show, change, pause, resume and stop the crawls of a cluster.
     #[command(subcommand)]
     Crawls(CrawlsVerb),
     /// Show the settings of a site, change its rate, freeze or thaw it, on a cluster while crawls run.
@@ -134,7 +134,7 @@ pub struct StatusArgs {
     pub cluster: Cluster,
 }
 
-/// Create, list, show, change, pause and resume the crawls of a cluster.
+/// Create, list, show, change, pause, resume and stop the crawls of a cluster.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Exit codes: 0 done, 64 the crawl does not exist (create: exists), or the change is not allowed, 74 the log failed,
@@ -174,6 +174,15 @@ No request starts with earlier request settings, such as the user agent, later t
     },
     /// Resume a paused crawl.
     Resume {
+        #[command(flatten)]
+        target: CrawlsTarget,
+    },
+    /// Stop a crawl for good: send no further request for it, within a second, and end its queued URLs as `refused:
+    /// stopped`. Its results stay. Requests in flight finish.
+    #[command(after_help = "\
+URLs that wait for a retry, or for the end of a block, end when they are due. `orbweaver status --crawl NAME --wait` ends
+when nothing of the crawl is left in the pipeline. A stopped crawl cannot continue: create another one.")]
+    Stop {
         #[command(flatten)]
         target: CrawlsTarget,
     },

@@ -1,5 +1,5 @@
-//! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses and resumes them while they
-//! run.
+//! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses, resumes and stops them while
+//! they run.
 
 use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;
@@ -47,12 +47,19 @@ pub fn run(verb: &CrawlsVerb) -> Result<(), Failure> {
             }
             CrawlsVerb::Pause { target } => pause(target, true).await,
             CrawlsVerb::Resume { target } => pause(target, false).await,
+            CrawlsVerb::Stop { target } => stop(target).await,
         }
     })
 }
 
 async fn pause(target: &CrawlsTarget, paused: bool) -> Result<(), Failure> {
-    let revision = Revision { paused: Some(paused), ..Revision::default() };
+    // A stopped crawl can be neither paused nor resumed.
+    let revision = Revision { paused: Some(paused), stopped: Some(false), ..Revision::default() };
+    change(&target.cluster.connect().await?, target, |_| revision).await
+}
+
+async fn stop(target: &CrawlsTarget) -> Result<(), Failure> {
+    let revision = Revision { stopped: Some(true), paused: Some(false), ..Revision::default() };
     change(&target.cluster.connect().await?, target, |_| revision).await
 }
 
@@ -113,10 +120,11 @@ impl<'a> Shown<'a> {
         let refused = caps.definitions().refused(&definition.name).map(ToString::to_string);
         let CrawlCounts { pages, leased, live } = caps.counts(&definition.name);
         let is_at_cap = definition.max_pages.is_some_and(|max| pages >= max);
-        let state = match definition.paused {
-            true => "paused",
-            false if is_at_cap => "at its cap",
-            false => "running",
+        let state = match definition {
+            CrawlDefinition { stopped: true, .. } => "stopped",
+            CrawlDefinition { paused: true, .. } => "paused",
+            _ if is_at_cap => "at its cap",
+            _ => "running",
         };
         Self { version: *version, state, pages, queued: live, in_flight: leased, complete: None, definition, refused }
     }
@@ -135,6 +143,7 @@ impl<'a> Shown<'a> {
         let (name, pages, queued) = (&self.definition.name, number(self.pages), number(self.queued));
         let complete = match self.complete {
             Some(true) if self.queued > 0 => "complete up to its cap",
+            Some(true) if self.definition.stopped => "stopped and complete",
             Some(true) => "complete",
             Some(false) | None => self.state,
         };

@@ -44,6 +44,7 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         max_pages: None,
         traps: Traps::default(),
         paused: false,
+        stopped: false,
         profile: FetchProfile::default(),
         pins,
         created_at_ms: now,
@@ -89,6 +90,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         max_pages: Some(max_pages),
         traps: Some(traps),
         paused: None,
+        stopped: None,
         profile: None,
     };
     revise(log, &CrawlName::default(), |_| revision, None, now).await.map(drop)
@@ -240,7 +242,7 @@ pub fn refused(error: &RevisionError) -> Failure {
             "max_body_bytes" => "max-body",
             setting => setting,
         },
-        RevisionError::Pinned { .. } => return Failure::Usage(error.to_string()),
+        RevisionError::Pinned { .. } | RevisionError::Stopped(_) => return Failure::Usage(error.to_string()),
     };
     Failure::Usage(format!("--{option}: {error}"))
 }

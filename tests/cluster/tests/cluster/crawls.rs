@@ -27,7 +27,7 @@ async fn more(web: &ToyWeb, count: u64) -> Result<()> {
 }
 
 /// Runs `orbweaver` with these arguments, and returns its output if it succeeds.
-fn done(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
+pub(crate) fn done(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
     let output = orbweaver(cluster, arguments)?;
     ensure!(output.status.success(), "{arguments:?}: {}", said(&output));
     Ok(said(&output))
@@ -100,6 +100,39 @@ async fn a_paused_crawl_gets_no_request_while_another_one_does_and_completes_onc
     cluster.complete(PATIENCE, &mut instances).await?;
     let truth = [&first, &second].map(ToyWeb::truth).concat();
     Found::read(&cluster.log).await?.check(&truth, true)?;
+    for instance in &mut instances {
+        instance.still_runs()?;
+    }
+    cluster.remove().await
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn an_endless_crawl_that_is_stopped_completes_and_gets_no_further_request() -> Result<()> {
+    let plan = Plan::on_shared_servers(4).with("ORBWEAVER_RATE_LIMITER__RATE", "10/s");
+    let mut cluster = Cluster::start(plan).await?;
+    let config = WebConfig { pages: 1_000_000, links: 40, bytes: 2_000, address_hosts: 4, ..WebConfig::default() };
+    let endless = ToyWeb::start(config, &Serving { port: 0, logging: Logging::Count })?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    done(&cluster, &["crawls", "create", "endless", "--scope", "any"])?;
+    done(&cluster, &["seed", endless.start_url(), "--crawl", "endless"])?;
+    more(&endless, 60).await?;
+
+    done(&cluster, &["crawls", "stop", "endless"])?;
+    sleep(Duration::from_secs(1)).await;
+    let before = endless.log().count();
+    let complete = done(&cluster, &["status", "--crawl", "endless", "--wait", "--max-time", "3m"])?;
+    ensure!(complete.contains("stopped and complete") && complete.contains(" 0 queued"), "{complete}");
+    ensure!(endless.log().count() == before, "{} requests of a stopped crawl", endless.log().count() - before);
+    ensure!(state(&cluster, "endless")? == "stopped", "state after a stop");
+    for verb in ["resume", "pause"] {
+        let refused = orbweaver(&cluster, &["crawls", verb, "endless"])?;
+        ensure!(refused.status.code() == Some(64) && said(&refused).contains("stopped"), "{}", said(&refused));
+    }
+    // Seeds of a stopped crawl are not admitted, and nothing is left for the whole pipeline.
+    done(&cluster, &["seed", endless.start_url(), "--crawl", "endless"])?;
+    cluster.complete(PATIENCE, &mut instances).await?;
+    ensure!(endless.log().count() == before, "{} requests of a stopped crawl", endless.log().count() - before);
     for instance in &mut instances {
         instance.still_runs()?;
     }

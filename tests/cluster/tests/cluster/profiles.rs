@@ -8,10 +8,7 @@ use orbweaver_toyweb::{Entry, Logging, Serving, ToyWeb, WebConfig};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::{
-    PATIENCE,
-    scope::{orbweaver, said},
-};
+use crate::{PATIENCE, crawls::done, scope::orbweaver};
 
 /// A crawl, and what its profile requires of its requests.
 struct Crawl {
@@ -57,13 +54,6 @@ fn web() -> Result<ToyWeb> {
 
 async fn start() -> Result<Cluster> {
     Cluster::start(Plan::on_shared_servers(4).with("ORBWEAVER_RATE_LIMITER__RATE", "10/s")).await
-}
-
-/// Runs `orbweaver` with these arguments, and returns its output if it succeeds.
-fn done(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
-    let output = orbweaver(cluster, arguments)?;
-    ensure!(output.status.success(), "{arguments:?}: {}", said(&output));
-    Ok(said(&output))
 }
 
 /// Returns the number of requests with this user agent.
