@@ -1,6 +1,9 @@
 //! Terms of each site: the configuration, and the settings from `crawl.control`.
 
+use std::collections::BTreeSet;
+
 use orbweaver_scope::{ControlChange, ControlRecord, Controls, Hold, Version};
+use orbweaver_url::CrawlName;
 
 use crate::{
     config::{FASTEST_MS, RateLimiterConfig},
@@ -13,24 +16,42 @@ use crate::{
 pub(crate) struct SiteTerms {
     config: RateLimiterConfig,
     controls: Controls,
+    /// Crawls with a shorter interval than that of the configured rate.
+    faster: BTreeSet<CrawlName>,
 }
 
 impl SiteTerms {
     /// Creates the terms of a configuration, without settings of single sites.
     pub(crate) fn new(config: RateLimiterConfig) -> Self {
-        Self { config, controls: Controls::default() }
+        Self { config, controls: Controls::default(), faster: BTreeSet::new() }
     }
 
     /// Applies a record of `crawl.control`.
     pub(crate) fn apply(&mut self, record: ControlRecord<'_>) -> ControlChange {
-        self.controls.apply(record)
+        let change = self.controls.apply(record);
+        if let ControlChange::Crawl(crawl) = &change {
+            match self.own_ms(crawl) {
+                Some(own_ms) if own_ms < self.config.rate.interval_ms => self.faster.insert(crawl.clone()),
+                _ => self.faster.remove(crawl),
+            };
+        }
+        change
+    }
+
+    /// Returns the interval of a crawl's profile, in milliseconds.
+    fn own_ms(&self, crawl: &str) -> Option<u64> {
+        let own_ms = self.controls.profile(crawl)?.interval_ms;
+        own_ms.map(|ms| ms.max(FASTEST_MS))
     }
 
     /// Returns the terms of a crawl at a site. Settings of its own do not change the horizon, which a later owner must
-    /// know (docs/protocol.md#delays-restart).
+    /// know (docs/protocol.md#delays-restart). A crawl without an interval keeps that of the configured rate where a faster
+    /// one may share the site's clock; otherwise that clock alone suffices.
     pub(crate) fn of(&self, site: &str, crawl: &str) -> Terms {
-        let own_ms = self.controls.profile(crawl).and_then(|profile| profile.interval_ms);
-        Terms { own_ms: own_ms.map_or(0, |ms| ms.max(FASTEST_MS)), ..self.of_site(site) }
+        let terms = self.of_site(site);
+        let needs_clock = !self.faster.is_empty() && terms.site_ms.is_none();
+        let own_ms = self.own_ms(crawl).unwrap_or(if needs_clock { terms.rate_ms } else { 0 });
+        Terms { own_ms, ..terms }
     }
 
     /// Returns the terms of a crawl without settings of its own at a site.

@@ -44,7 +44,7 @@ fn calm(seed: u64) -> Scenario {
     scenario.web.max_depth = None;
     scenario.faults.clear();
     scenario.revisions.clear();
-    scenario.first.max_pages = None;
+    scenario.first = Revision::default();
     (scenario.record_limit, scenario.settings.record_limit) = (RECORD_LIMIT, RECORD_LIMIT);
     scenario.weather = Weather::Rough;
     scenario

@@ -74,6 +74,19 @@ fn a_slow_crawl_does_not_slow_down_a_fast_one() {
 }
 
 #[test]
+fn a_crawl_without_an_interval_keeps_the_configured_one_at_a_site_that_it_shares_with_a_faster_crawl() {
+    let mut terms = terms(1000, &[("fast", Some(100)), ("plain", None)]);
+    let mut sites = sites(&terms, 0, vec![], T);
+    let plain = |sites: &mut Sites, terms: &SiteTerms, now| sites.decide(terms, &of("plain", now), now);
+    assert_eq!(plain(&mut sites, &terms, T), passed(T, 1000));
+    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 100, 100));
+    assert_eq!(plain(&mut sites, &terms, T), passed(T + 1000, 100), "not 200 ms after its last request");
+    // Without a faster crawl, the clock of the site suffices.
+    define(&mut terms, 9, "fast", None);
+    assert_eq!(terms.of("a.example", "plain").own_ms, 0);
+}
+
+#[test]
 fn a_crawl_waits_for_its_own_interval_since_its_last_answer_while_others_are_requested() {
     let terms = terms(1000, &[("slow", Some(9000))]);
     let mut sites = sites(&terms, 0, vec![], T);
@@ -198,7 +211,7 @@ fn a_crawl_delay_applies_to_a_crawl_with_a_shorter_interval_of_its_own() {
     // The same delay is reported a day later, for a crawl that it does not slow down.
     let later = T + 100_000_000;
     assert_eq!(sites.learn(&terms, &with_delay("docs", later), origin(), later), OutcomeEffect::Complete);
-    assert_eq!(sites.decide(&terms, &of("docs", later), later), passed(later + 500, 500));
+    assert_eq!(sites.decide(&terms, &of("docs", later), later), passed(later + 1000, 500), "and its own interval");
 }
 
 const CRAWLS: [&str; 3] = ["docs", "news", "shop"];
