@@ -76,6 +76,17 @@ fn what_is_known_and_excluded_by_now_does_not_pass_once_more_from_nearer() {
 }
 
 #[test]
+fn no_link_of_a_stopped_crawl_is_admitted() {
+    let (mut world, mut life, tally) = begun(None);
+    found(&mut world, &mut life, 1, &["https://example.org/a"]);
+    redefine(&mut world, &mut life, |definition| definition.stopped = true);
+    found(&mut world, &mut life, 1, &["https://example.org/b", "https://example.org/c"]);
+    assert_eq!(passed(&world), [("/a".to_owned(), 1, 0)]);
+    assert_eq!(tally.get(LinkOutcome::Stopped), 2);
+    assert!(world.is_complete() && world.rejected.is_empty());
+}
+
+#[test]
 fn a_shallower_sighting_passes_from_when_on_depth_is_limited() {
     let (mut world, mut life, tally) = begun(None);
     found(&mut world, &mut life, 4, &["https://example.org/a"]);

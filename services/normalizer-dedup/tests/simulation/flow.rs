@@ -150,7 +150,8 @@ fn every_link_that_is_dropped_is_counted_by_its_reason() {
     world.discovered(&Discovered { sighting: DiscoveryKind::Redirect, chain, ..end });
     let tally = live(&mut world).tally();
     for end in LinkOutcome::ALL {
-        let expected = u64::from(!matches!(end, LinkOutcome::Shallower | LinkOutcome::NotIncluded));
+        let expected =
+            u64::from(!matches!(end, LinkOutcome::Shallower | LinkOutcome::NotIncluded | LinkOutcome::Stopped));
         assert_eq!(tally.get(end), expected, "{end:?}");
     }
     assert!(world.is_complete());

@@ -18,7 +18,7 @@ use crate::{
 /// Runs `orbweaver seed`.
 ///
 /// # Errors
-/// Fails if a URL is malformed, the crawl is not defined, the file cannot be read, or the log fails.
+/// Fails if a URL is malformed, the crawl is not defined or has been stopped, the file cannot be read, or the log fails.
 pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     // Before anything is written.
     seed_urls(&args.urls)?;
@@ -27,7 +27,7 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     }
     block_on(async {
         let log = args.cluster.connect().await?;
-        if definition::find(&log, &args.crawl).await?.is_none() {
+        let Some(definition) = definition::find(&log, &args.crawl).await? else {
             return Err(Failure::Usage(format!(
                 "there is no crawl `{0}`: create it with `orbweaver crawls create {0} --brokers {1}`, and the crawl \
                  `{2}` with `orbweaver topics create`",
@@ -35,6 +35,9 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
                 args.cluster.brokers,
                 CrawlName::default()
             )));
+        };
+        if definition.stopped {
+            return Err(Failure::Usage(format!("the crawl `{}` has been stopped: it admits no seeds", args.crawl)));
         }
         let written = write(&log, &args.urls, args.seeds.as_deref(), &args.crawl).await?;
         eprintln!("{written} seeds");
