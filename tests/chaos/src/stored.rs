@@ -16,6 +16,8 @@ use crate::kept::{Keepsakes, Robots};
 
 /// Timeout for connecting to the server.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(60);
+/// Product token of the services' default user agent.
+const AGENT: &str = "orbweaver";
 
 /// The rows of one URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,7 +62,7 @@ impl Stored {
             stored.urls.insert(url, rows);
         }
         for authority in kept.robots.keys() {
-            if let Some(row) = store.robots(authority).await? {
+            if let Some(row) = store.robots(&format!("{authority} {AGENT}")).await? {
                 stored.robots.insert(authority.clone(), Robots { status: row.status, body: row.body });
             }
         }
