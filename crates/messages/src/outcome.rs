@@ -33,6 +33,33 @@ pub enum OutcomeKind {
 }
 
 impl OutcomeKind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Fetched,
+        Self::Unchanged,
+        Self::Redirected,
+        Self::Refused,
+        Self::Blocked,
+        Self::Retry,
+        Self::Deferred,
+        Self::Gone,
+    ];
+
+    /// Returns the name, as it is serialized.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fetched => "fetched",
+            Self::Unchanged => "unchanged",
+            Self::Redirected => "redirected",
+            Self::Refused => "refused",
+            Self::Blocked => "blocked",
+            Self::Retry => "retry",
+            Self::Deferred => "deferred",
+            Self::Gone => "gone",
+        }
+    }
+
     /// Returns `true` if the URL has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {

@@ -14,6 +14,8 @@ pub enum Hold {
     Paused,
     /// The crawl has been stopped, at all sites.
     Stopped,
+    /// The crawl's definition was not read up to the version that the frontier applied.
+    Unread,
 }
 
 impl Hold {
@@ -24,6 +26,7 @@ impl Hold {
             Self::Frozen => "frozen",
             Self::Paused => "paused",
             Self::Stopped => "stopped",
+            Self::Unread => "definition",
         }
     }
 
@@ -33,7 +36,7 @@ impl Hold {
     pub fn retry_at_ms(self, now: Millis) -> Millis {
         let pause = match self {
             Self::Frozen => 10_000,
-            Self::Paused | Self::Stopped => 1_000,
+            Self::Paused | Self::Stopped | Self::Unread => 1_000,
         };
         now.saturating_add(pause)
     }
@@ -77,9 +80,13 @@ impl Controls {
         }
     }
 
-    /// Returns why no request may be sent to the site for the crawl, if that is so.
+    /// Returns why no request may be sent to the site for the crawl, if that is so. `version` is that of the definition
+    /// that the frontier applied, so that no request is made by an older one; 0: none.
     #[must_use]
-    pub fn hold(&self, crawl: &str, site: &str) -> Option<Hold> {
+    pub fn hold(&self, crawl: &str, site: &str, version: Version) -> Option<Hold> {
+        if version > 0 && self.read < Some(version) {
+            return Some(Hold::Unread);
+        }
         if self.sites.is_frozen(site) {
             return Some(Hold::Frozen);
         }
@@ -100,13 +107,6 @@ impl Controls {
     #[must_use]
     pub fn is_frozen(&self, site: &str) -> bool {
         self.sites.is_frozen(site)
-    }
-
-    /// Returns `true` if the definitions up to this version were read; 0: none is needed. A dispatch carries the version
-    /// that the frontier applied, so that no request is made by an older one.
-    #[must_use]
-    pub fn has_read(&self, version: Version) -> bool {
-        version == 0 || self.read >= Some(version)
     }
 
     /// Returns the fetch profile of a crawl; `None` if the crawl is not defined.
@@ -136,7 +136,7 @@ mod tests {
         let mut apply = |offset, key: &str, value| {
             controls.apply(ControlRecord { partition: 0, offset, key: Some(key.as_bytes()), value: Some(&value) });
             [("docs", "a.example"), ("docs", "b.example"), ("news", "a.example"), ("news", "b.example")]
-                .map(|(crawl, site)| controls.hold(crawl, site))
+                .map(|(crawl, site)| controls.hold(crawl, site, offset))
         };
         let paused: CrawlDefinition = serde_json::from_str(PAUSED).unwrap();
         let frozen = SiteSettings { frozen: true, ..SiteSettings::of("a.example".into(), 0) };

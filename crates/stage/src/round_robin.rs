@@ -5,8 +5,8 @@ use std::{
     hash::Hash,
 };
 
-/// Queues of items, one for each owner. The owners alternate, however many items each has; the items of an owner keep
-/// their order.
+/// Queues of items, one for each owner. The owners alternate, however many items each has; items of one owner remain in
+/// order.
 #[derive(Debug)]
 pub struct RoundRobin<K, T> {
     items: HashMap<K, VecDeque<T>>,
@@ -54,7 +54,7 @@ impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
         self.pop_of(|_| true)
     }
 
-    /// Removes and returns the next item of the owners that `may` accepts; the others keep their turn.
+    /// Removes and returns the next item of the owners that `may` accepts; all others remain next.
     pub fn pop_of(&mut self, may: impl Fn(&K) -> bool) -> Option<T> {
         let turn = self.turns.iter().position(may)?;
         let owner = self.turns.remove(turn)?;

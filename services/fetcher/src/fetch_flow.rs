@@ -28,8 +28,6 @@ use crate::{
 
 /// Outcome reason of a redirect to itself whose next request is later than the lease, because of the site's delay.
 const REDIRECT_DELAY: &str = "redirect_delay";
-/// Time until a dispatch may come again whose crawl's definition was not read yet, in milliseconds.
-const DEFINITION_RETRY_MS: Millis = 1_000;
 
 impl FetcherStage {
     /// Decides the next step of a dispatch before its next request.
@@ -39,9 +37,6 @@ impl FetcherStage {
         }
         if at.now > active.not_after_ms() {
             return self.late(&active, at);
-        }
-        if !self.controls.has_read(active.dispatch().definition) {
-            return self.defer(&active, "definition", at.now.saturating_add(DEFINITION_RETRY_MS), at);
         }
         if let Some(hold) = self.hold(&active) {
             return self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
@@ -309,7 +304,8 @@ impl FetcherStage {
 
     /// Returns why no request may be sent for a dispatch, if that is so.
     pub(crate) fn hold(&self, active: &ActiveDispatch) -> Option<Hold> {
-        self.controls.hold(&active.dispatch().context.crawl, &active.site)
+        let dispatch = active.dispatch();
+        self.controls.hold(&dispatch.context.crawl, &active.site, dispatch.definition)
     }
 
     /// Ends the queued requests of a site that is frozen now; none are queued while [`FetcherStage::hold`] returns a

@@ -1,8 +1,8 @@
 //! The fetcher: sends page requests politely.
 //!
 //! A dispatch from `crawl.ready` becomes an active dispatch (`ActiveDispatch`). Before any request, the robots.txt of
-//! its authority for the agent of its crawl is looked up: in memory, else in the store, else from the site, as a request to that site like any
-//! other. Then the dispatch waits at its site's gate until its scheduled time has come and the site's interval since
+//! the authority is looked up for the agent of the crawl: in memory, else in the store, else from the site, as a
+//! request to that site like any other. Then the dispatch waits at its site's gate until its scheduled time has come and the site's interval since
 //! its last response has passed. The request itself, and everything else that takes time, runs in tasks of the
 //! [`FetchWorker`]; the stage only decides.
 //!

@@ -7,10 +7,7 @@ use prometheus::{
     register_int_gauge_with_registry as gauge,
 };
 
-use crate::{
-    client::{Attempt, FetchError},
-    records::word,
-};
+use crate::client::{Attempt, FetchError};
 
 /// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`,
 /// `connection`, `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store
@@ -58,17 +55,6 @@ const FAILURES: [FetchError; 9] = [
     FetchError::Internal,
 ];
 const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
-const KINDS: [OutcomeKind; 8] = [
-    OutcomeKind::Fetched,
-    OutcomeKind::Unchanged,
-    OutcomeKind::Redirected,
-    OutcomeKind::Refused,
-    OutcomeKind::Blocked,
-    OutcomeKind::Retry,
-    OutcomeKind::Deferred,
-    OutcomeKind::Gone,
-];
-
 #[derive(Debug, Clone)]
 pub struct FetcherMetrics {
     requests: IntCounterVec,
@@ -109,7 +95,7 @@ impl FetcherMetrics {
         let classes = STATUSES.into_iter().chain(FAILURES.map(FetchError::reason));
         classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
-        KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[word(*kind)])));
+        OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));
         Ok(metrics)
     }
 
@@ -125,7 +111,7 @@ impl FetcherMetrics {
     }
 
     pub(crate) fn outcome(&self, kind: OutcomeKind) {
-        self.outcomes.with_label_values(&[word(kind)]).inc();
+        self.outcomes.with_label_values(&[kind.name()]).inc();
     }
 }
 
@@ -159,6 +145,6 @@ mod tests {
             family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (14, FINDINGS.len()));
-        assert_eq!(labels(OUTCOMES).len(), KINDS.len());
+        assert_eq!(labels(OUTCOMES).len(), OutcomeKind::ALL.len());
     }
 }

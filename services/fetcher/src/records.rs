@@ -77,20 +77,6 @@ pub(crate) fn add_answer(outcome: &mut Outcome, answer: &HttpResponse, body: Opt
     outcome.bytes = body.map_or(0, |body| body.bytes);
 }
 
-/// Returns the word for a kind, as used in messages.
-pub(crate) fn word(kind: OutcomeKind) -> &'static str {
-    match kind {
-        OutcomeKind::Fetched => "fetched",
-        OutcomeKind::Unchanged => "unchanged",
-        OutcomeKind::Redirected => "redirected",
-        OutcomeKind::Refused => "refused",
-        OutcomeKind::Blocked => "blocked",
-        OutcomeKind::Retry => "retry",
-        OutcomeKind::Deferred => "deferred",
-        OutcomeKind::Gone => "gone",
-    }
-}
-
 /// Returns the store's row of a URL that has ended.
 pub(crate) fn page_row(outcome: &Outcome, answer: Option<&HttpResponse>, body: Option<&PackedBody>) -> PageRow {
     let context = &outcome.context;
@@ -101,7 +87,7 @@ pub(crate) fn page_row(outcome: &Outcome, answer: Option<&HttpResponse>, body: O
         site: context.site.clone(),
         fetched_at_ms: outcome.event_ms(),
         status: outcome.status,
-        outcome: word(outcome.kind).to_owned(),
+        outcome: outcome.kind.name().to_owned(),
         reason: outcome.reason.clone(),
         content_type: outcome.content_type.clone(),
         etag: answer.and_then(|answer| answer.etag.clone()),

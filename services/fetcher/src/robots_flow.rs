@@ -125,14 +125,19 @@ impl FetcherStage {
     /// Defers the dispatches that wait for a robots.txt and for which no request may be sent.
     fn defer_held(&mut self, key: &Arc<str>, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get_mut(key) else { return };
-        let waiting = std::mem::take(&mut lookup.waiting).into_iter();
-        let (held, waiting): (VecDeque<_>, VecDeque<_>) =
-            waiting.partition(|active| self.controls.hold(&active.dispatch().context.crawl, &active.site).is_some());
-        lookup.waiting = waiting;
-        for active in held {
-            if let Some(hold) = self.hold(&active) {
-                self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+        let waiting = std::mem::take(&mut lookup.waiting);
+        let (mut held, mut left) = (vec![], VecDeque::new());
+        for active in waiting {
+            match self.hold(&active) {
+                Some(hold) => held.push((active, hold)),
+                None => left.push_back(active),
             }
+        }
+        if let Some(lookup) = self.lookups.get_mut(key) {
+            lookup.waiting = left;
+        }
+        for (active, hold) in held {
+            self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
         }
     }
 

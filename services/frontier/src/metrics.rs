@@ -54,17 +54,6 @@ pub const PAGES: &str = "orbweaver_frontier_capped_pages";
 const NAMED_CRAWLS: usize = 32;
 
 /// Label values of [`OUTCOMES`], created at the start: a sum over kinds without an outcome has to be 0, not absent.
-const KINDS: [OutcomeKind; 8] = [
-    OutcomeKind::Fetched,
-    OutcomeKind::Unchanged,
-    OutcomeKind::Redirected,
-    OutcomeKind::Refused,
-    OutcomeKind::Blocked,
-    OutcomeKind::Retry,
-    OutcomeKind::Deferred,
-    OutcomeKind::Gone,
-];
-
 #[derive(Debug, Clone)]
 pub struct FrontierMetrics {
     pub(crate) waiting: IntGauge,
@@ -106,7 +95,7 @@ impl FrontierMetrics {
         };
         let reasons = RuleRejection::ALL.iter().map(|outside| outside.name()).chain([TRAP]);
         reasons.for_each(|reason| drop(metrics.refused.with_label_values(&[reason])));
-        KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));
+        OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));
         Ok(metrics)
     }
 
@@ -126,19 +115,5 @@ fn show<'a>(gauges: &IntGaugeVec, values: impl Iterator<Item = (&'a CrawlName, u
     gauges.reset();
     for (crawl, value) in values.take(NAMED_CRAWLS) {
         gauges.with_label_values(&[&**crawl]).set(i64::try_from(value).unwrap_or(i64::MAX));
-    }
-}
-
-/// Returns the label of an outcome.
-pub(crate) fn kind_name(kind: OutcomeKind) -> &'static str {
-    match kind {
-        OutcomeKind::Fetched => "fetched",
-        OutcomeKind::Unchanged => "unchanged",
-        OutcomeKind::Redirected => "redirected",
-        OutcomeKind::Refused => "refused",
-        OutcomeKind::Blocked => "blocked",
-        OutcomeKind::Retry => "retry",
-        OutcomeKind::Deferred => "deferred",
-        OutcomeKind::Gone => "gone",
     }
 }

@@ -116,7 +116,7 @@ impl SiteQueues {
     pub(crate) fn end_pauses(&mut self, crawl: CrawlKey, now: Millis) {
         let of_crawl = self.sites.iter().filter(|(_, site)| site.crawl == crawl);
         let mut ids: Vec<QueueKey> = of_crawl.map(|(id, _)| *id).collect();
-        // The same changes then lead to the same dispatches, in the same order.
+        // Sorted, so that equal changes lead to equal dispatches.
         ids.sort_unstable();
         for id in ids {
             if let Some(site) = self.sites.get_mut(&id) {

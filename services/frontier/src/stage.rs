@@ -22,7 +22,7 @@ use crate::{
     FrontierConfig, FrontierView, counted,
     decision::{Decision, DecisionContext},
     index::{CrawlKey, FrontierIndex, Index, IndexError, MemoryIndex},
-    metrics::{FrontierMetrics, kind_name},
+    metrics::FrontierMetrics,
     pages::PageCaps,
     partition::PartitionFrontier,
     plan_builder::{PlanBuilder, frontier_record, tombstone_of},
@@ -126,7 +126,7 @@ impl FrontierStage {
                 Ok(outcome) => outcome.in_time(now),
                 Err(error) => return Ok(Err(error.to_string())),
             };
-            self.metrics.outcomes.with_label_values(&[kind_name(outcome.kind)]).inc();
+            self.metrics.outcomes.with_label_values(&[outcome.kind.name()]).inc();
             let turn = &mut DecisionContext { now, pages: &mut self.pages, scopes: &self.scopes, out };
             return partition.outcome(origin, &outcome, turn).map(Ok);
         }

@@ -120,7 +120,7 @@ impl Deferral {
             Self::Frozen => Hold::Frozen.name(),
             Self::Paused => Hold::Paused.name(),
             Self::Stopped => Hold::Stopped.name(),
-            Self::Definition => "definition",
+            Self::Definition => Hold::Unread.name(),
         }
     }
 }
@@ -131,6 +131,7 @@ impl From<Hold> for Deferral {
             Hold::Frozen => Self::Frozen,
             Hold::Paused => Self::Paused,
             Hold::Stopped => Self::Stopped,
+            Hold::Unread => Self::Definition,
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use orbweaver_scope::{ControlChange, ControlRecord, Controls, Hold, Version};
+use orbweaver_scope::{ControlChange, ControlRecord, Controls, Hold};
 use orbweaver_url::CrawlName;
 
 use crate::{
     config::{FASTEST_MS, RateLimiterConfig},
-    partial_messages::ContextFields,
+    partial_messages::DispatchFields,
     site::Terms,
 };
 
@@ -63,13 +63,8 @@ impl SiteTerms {
         }
     }
 
-    /// Returns `true` if the definitions up to this version were read.
-    pub(crate) fn has_read(&self, version: Version) -> bool {
-        self.controls.has_read(version)
-    }
-
     /// Returns why no request may be sent for a dispatch, if that is so.
-    pub(crate) fn hold(&self, context: &ContextFields<'_>) -> Option<Hold> {
-        self.controls.hold(&context.crawl, &context.site)
+    pub(crate) fn hold(&self, dispatch: &DispatchFields<'_>) -> Option<Hold> {
+        self.controls.hold(&dispatch.context.crawl, &dispatch.context.site, dispatch.definition)
     }
 }

@@ -13,9 +13,6 @@ use crate::{
     site_terms::SiteTerms,
 };
 
-/// Time until a dispatch may come again whose crawl's definition was not read yet, in milliseconds.
-const DEFINITION_RETRY_MS: Millis = 1_000;
-
 /// A record for `crawl.sites`, and the outcomes that complete with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SiteRecord {
@@ -137,11 +134,7 @@ impl Sites {
         if now > dispatch.not_after_ms {
             return Decision::Defer { reason: Deferral::Late, retry_at_ms: now };
         }
-        if !terms.has_read(dispatch.definition) {
-            let retry_at_ms = now.saturating_add(DEFINITION_RETRY_MS);
-            return Decision::Defer { reason: Deferral::Definition, retry_at_ms };
-        }
-        if let Some(hold) = terms.hold(&dispatch.context) {
+        if let Some(hold) = terms.hold(dispatch) {
             return Decision::Defer { reason: hold.into(), retry_at_ms: hold.retry_at_ms(now) };
         }
         let ContextFields { crawl, site: name } = &dispatch.context;

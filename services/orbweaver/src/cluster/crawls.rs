@@ -1,5 +1,5 @@
-//! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses, resumes and stops them while
-//! they run.
+//! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses, resumes
+//! and stops running ones.
 
 use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;

@@ -202,8 +202,7 @@ pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure>
 #[cfg(feature = "cluster")]
 pub fn public_headers(given: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let read = headers::read(given)?;
-    // Only the names of secrets are not accepted on the command line.
-    if let Some((name, _)) = read.iter().find(|(name, _)| headers::accepted(&[format!("{name}:")]).is_err()) {
+    if let Some((name, _)) = read.iter().find(|(name, _)| headers::is_secret(name)) {
         return Err(Failure::Usage(format!(
             "--header: every reader of the log could see the value of `{name}` in crawl.control; set `fetcher.headers` \
              of the services, which send it for all crawls"

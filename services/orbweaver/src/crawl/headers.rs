@@ -11,7 +11,8 @@ const MAX_FILE: u64 = 64 << 10;
 const SECRETS: [&str; 9] =
     ["auth", "cookie", "token", "secret", "password", "credential", "session", "signature", "key"];
 
-fn is_secret(name: &str) -> bool {
+/// Returns `true` for the name of a header that may be a secret.
+pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRETS.iter().any(|part| name.contains(part))
 }

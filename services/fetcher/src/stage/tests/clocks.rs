@@ -4,7 +4,6 @@ use orbweaver_store::{MemoryStore, Store as _};
 use orbweaver_url::CrawlName;
 
 use super::*;
-use crate::records::word;
 
 #[test]
 fn nothing_is_requested_later_than_half_a_session_after_the_last_accepted_commit() {
@@ -85,7 +84,7 @@ fn a_later_version_is_in_the_store_although_the_clock_of_the_earlier_writer_was_
         store.write(rows.collect()).now_or_never().unwrap().unwrap();
         let outcome = around.outcomes().remove(0);
         let row = store.page(outcome.context.fingerprint).now_or_never().unwrap().unwrap().unwrap();
-        assert_eq!((row.outcome.as_str(), row.fetched_at_ms), (word(outcome.kind), outcome.event_ms()));
+        assert_eq!((row.outcome.as_str(), row.fetched_at_ms), (outcome.kind.name(), outcome.event_ms()));
         assert!(row.fetched_at_ms > written_at_ms && outcome.ended_at_ms == START + ahead_ms);
         // The rows that the extractor writes for the page carry the time of the page's row.
         for record in around.records(topic::PAGES) {

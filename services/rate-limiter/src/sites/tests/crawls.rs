@@ -208,7 +208,7 @@ fn a_crawl_delay_applies_to_a_crawl_with_a_shorter_interval_of_its_own() {
     let with_delay = |crawl, at| OutcomeFields { crawl_delay_ms: Some(500), ..answer(crawl, at, 0) };
     assert_eq!(written(sites.learn(&terms, &with_delay("fast", T), origin(), T)).crawl_delay_ms, Some(500));
     assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 500, 500));
-    // The same delay is reported a day later, for a crawl that it does not slow down.
+    // That delay is reported again a day later, for a crawl that it does not slow down.
     let later = T + 100_000_000;
     assert_eq!(sites.learn(&terms, &with_delay("docs", later), origin(), later), OutcomeEffect::Complete);
     assert_eq!(sites.decide(&terms, &of("docs", later), later), passed(later + 1000, 500), "and its own interval");
