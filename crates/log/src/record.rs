@@ -1,5 +1,7 @@
 //! Records, topic-partitions and offsets.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use orbweaver_messages::{Millis, SCHEMA_HEADER, SCHEMA_VERSION_HEADER, Topic, schema_of};
 
@@ -71,7 +73,7 @@ pub struct ConsumerRecord {
     pub key: Option<Bytes>,
     /// The value; `None` is a tombstone.
     pub value: Option<Bytes>,
-    pub headers: Vec<(String, Bytes)>,
+    pub headers: Vec<(Cow<'static, str>, Bytes)>,
 }
 
 impl ConsumerRecord {

@@ -38,7 +38,7 @@ pub(super) async fn a_record_is_read_as_it_was_appended(log: &dyn Log) {
         read.extend(batch);
     }
     for ((read, given), offset) in read.iter().zip(&given).zip(offsets) {
-        let headers: Vec<_> = read.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let headers: Vec<_> = read.headers.iter().map(|(name, value)| (&**name, value.clone())).collect();
         assert_eq!((read.tp, read.offset, read.timestamp_ms), (at, offset, given.timestamp_ms));
         assert_eq!((&read.key, &read.value, &headers), (&given.key, &given.value, &given.headers));
     }

@@ -194,7 +194,7 @@ fn take_entry(frame: Frame, table: &mut Table) -> Result<(), &'static str> {
     let [(topic, _), (_, partition), (_, offset)] = entry.headers.as_slice() else { return Err(BAD) };
     let partition = Partition::from_le_bytes(partition.as_ref().try_into().map_err(|_| BAD)?);
     let offset = Offset::from_le_bytes(offset.as_ref().try_into().map_err(|_| BAD)?);
-    table.insert((group, topic.clone(), partition), Commit { offset, metadata });
+    table.insert((group, topic.clone().into_owned(), partition), Commit { offset, metadata });
     Ok(())
 }
 

@@ -8,10 +8,10 @@
 //! A length of `0xffff_ffff` means "none". A complete segment ends with a seal: a frame without key, value and headers.
 //! The offset of a seal is the end of the segment, its timestamp the latest in it.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
-use orbweaver_messages::Millis;
+use orbweaver_messages::{Millis, SCHEMA_HEADER, SCHEMA_VERSION_HEADER};
 
 use crate::{ConsumerRecord, Offset, Record, TopicPartition};
 
@@ -118,9 +118,11 @@ impl Frame {
         for _ in 0..self.headers {
             let name = usize::from(u16::from_le_bytes(fields.array().ok_or(SHORT)?));
             let name = fields.part(Some(name)).flatten().ok_or(SHORT)?;
-            let name = self.raw.get(name).and_then(|name| std::str::from_utf8(name).ok()).ok_or(SHORT)?.to_owned();
+            let name = self.raw.get(name).and_then(|name| std::str::from_utf8(name).ok()).ok_or(SHORT)?;
             let value = fields.length().ok_or(SHORT)?;
             let value = fields.part(value).flatten().ok_or(SHORT)?;
+            let known = [SCHEMA_HEADER, SCHEMA_VERSION_HEADER].into_iter().find(|known| *known == name);
+            let name = known.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed);
             headers.push((name, self.raw.slice(value)));
         }
         let slice = |part: Option<Range<usize>>| part.map(|part| self.raw.slice(part));
@@ -241,7 +243,7 @@ mod tests {
             prop_assert_eq!(look(&bytes), Look::Whole(bytes.len()));
             prop_assert_eq!(offset_unchecked(&bytes), Some(offset));
             let back = Frame::parse(bytes.into()).unwrap().deliver(TP).unwrap();
-            let headers: Vec<_> = back.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+            let headers: Vec<_> = back.headers.iter().map(|(name, value)| (&**name, value.clone())).collect();
             prop_assert_eq!((back.offset, back.timestamp_ms), (offset, record.timestamp_ms));
             prop_assert_eq!((back.key, back.value, headers), (record.key, record.value, record.headers));
         }

@@ -1,6 +1,7 @@
 //! State of the in-memory log: partitions, groups, members and the script.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::Arc,
 };
@@ -191,7 +192,7 @@ impl State {
             let partition = self.partition(record.tp)?;
             let offset = partition.bounds.end;
             partition.bounds.end += 1;
-            let headers = record.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let headers = record.headers.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect();
             partition.records.push_back(ConsumerRecord {
                 tp: record.tp,
                 offset,

@@ -28,7 +28,7 @@ fn original(record: ConsumerRecord) -> Result<Record, String> {
         key: record.key,
         value: record.value,
         // Headers of a record to append have static names; leaking them is fine, since the command ends soon.
-        headers: headers.map(|(name, value)| (&*Box::leak(name.into_boxed_str()), value)).collect(),
+        headers: headers.map(|(name, value)| (&*Box::leak(name.into_owned().into_boxed_str()), value)).collect(),
         timestamp_ms: record.timestamp_ms,
     })
 }
