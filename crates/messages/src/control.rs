@@ -5,7 +5,7 @@ use orbweaver_url::{CrawlName, SiteName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{FetchProfile, Millis, is_default};
+use crate::{CrawlOrder, FetchProfile, Millis, is_default};
 
 /// Set of URLs that belong to a crawl, relative to its seeds; variants from narrowest to widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -102,6 +102,12 @@ pub struct CrawlDefinition {
     /// Settings of its requests.
     #[serde(default, skip_serializing_if = "is_default")]
     pub profile: FetchProfile,
+    /// Order of its URLs, for those that are admitted from now on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub order: CrawlOrder,
+    /// Share of dispatches and fetch slots, relative to the other crawls that have any to do.
+    #[serde(default = "equal_share", skip_serializing_if = "is_equal_share")]
+    pub share: u32,
     /// Settings that must not change.
     pub pins: Pins,
     /// Creation time.
@@ -110,6 +116,20 @@ pub struct CrawlDefinition {
     /// Empty: it always applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<u64>,
+}
+
+impl CrawlDefinition {
+    /// Share of a crawl that has no other one.
+    pub const EQUAL_SHARE: u32 = 100;
+}
+
+fn equal_share() -> u32 {
+    CrawlDefinition::EQUAL_SHARE
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_equal_share(share: &u32) -> bool {
+    *share == equal_share()
 }
 
 /// Part of the web that a seed, or its redirect, brought into scope: key `scope/NAME/ENTRY`.
@@ -216,6 +236,9 @@ pub struct SiteSettings {
     /// still slow the site down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<u64>,
+    /// Factor of the weight of its URLs compared with those of other sites, in percent; absent: 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_percent: Option<u32>,
     /// Time of the change.
     pub set_at_ms: Millis,
     /// Versions that this one replaces: it applies if the version in force is one of them, or if none is in force.
@@ -227,7 +250,7 @@ impl SiteSettings {
     /// Returns settings that change nothing.
     #[must_use]
     pub fn of(site: SiteName, now: Millis) -> Self {
-        Self { site, frozen: false, interval_ms: None, set_at_ms: now, replaces: vec![] }
+        Self { site, frozen: false, interval_ms: None, weight_percent: None, set_at_ms: now, replaces: vec![] }
     }
 }
 

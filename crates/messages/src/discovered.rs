@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, SeedMetadata, Trail};
+use crate::{Millis, Priority, SeedMetadata, Trail, is_default};
 
 /// Way in which a URL was discovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct Discovered {
     /// does not detect traps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<u32>,
+    /// Priority of the seed that led here.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// Metadata of the seed that these URLs are, or that redirected to them.
     #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
     pub metadata: SeedMetadata,

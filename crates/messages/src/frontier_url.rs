@@ -12,6 +12,10 @@ pub struct FrontierUrl {
     /// Trap handling of the crawl.
     #[serde(default, skip_serializing_if = "is_default")]
     pub traps: Traps,
+    /// Position in the order of its site, the lowest first: the weight that was determined at the admission. Absent: by
+    /// depth alone, breadth first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
     /// Content hash of the page that led here, for trap detection; absent if that page has no text, or if the crawl
     /// does not detect traps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +50,7 @@ impl FrontierUrl {
         Self {
             context,
             traps: Traps::default(),
+            rank: None,
             content: None,
             failures: 0,
             blocks: 0,

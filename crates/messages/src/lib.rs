@@ -10,6 +10,7 @@ mod dispatch;
 mod document;
 mod frontier_url;
 mod metadata;
+mod order;
 mod outcome;
 mod page;
 mod profile;
@@ -39,6 +40,7 @@ pub use frontier_url::FrontierUrl;
 pub use metadata::{
     MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_METADATA_NAME_BYTES, SeedMetadata, SeedMetadataError,
 };
+pub use order::{CrawlOrder, Priority, PriorityError};
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page};
 pub use profile::FetchProfile;

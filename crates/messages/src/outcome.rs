@@ -163,6 +163,7 @@ impl Outcome {
             via: read(context, "via"),
             chain: read(context, "chain").unwrap_or_default(),
             trail: read(context, "trail").unwrap_or_default(),
+            priority: read(context, "priority").unwrap_or_default(),
             metadata: read(context, "metadata").unwrap_or_default(),
         };
         let dispatch = Dispatch {

@@ -3,7 +3,7 @@
 use orbweaver_url::CrawlName;
 use serde::{Deserialize, Serialize};
 
-use crate::{SeedMetadata, is_default};
+use crate::{Priority, SeedMetadata, is_default};
 
 /// Seed: one JSON object, or one bare URL as text (a bare host means https).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct Seed {
     /// Link depth at which the crawl starts here: links of the page are one deeper.
     #[serde(default, skip_serializing_if = "is_default")]
     pub depth: u16,
+    /// Priority of the seed and of all URLs that are found from there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// Metadata that the document of the seed carries.
     #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
     pub metadata: SeedMetadata,
@@ -26,6 +29,12 @@ impl Seed {
     /// Returns a seed of the default crawl with nothing but its URL.
     #[must_use]
     pub fn of_url(url: &str) -> Self {
-        Self { url: url.to_owned(), crawl: None, depth: 0, metadata: SeedMetadata::default() }
+        Self {
+            url: url.to_owned(),
+            crawl: None,
+            depth: 0,
+            priority: Priority::default(),
+            metadata: SeedMetadata::default(),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, Fingerprint, Policy, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{DiscoveryKind, SeedMetadata, Trail};
+use crate::{DiscoveryKind, Priority, SeedMetadata, Trail, is_default};
 
 /// Identity and origin of an admitted URL. In a page, `url` is the last one requested, and `chain` leads to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct UrlContext {
     /// Patterns of the pages that lead here; from the dispatch on also that of the URL itself.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     pub trail: Trail,
+    /// Priority of the seed that led here.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// Metadata of the seed that this URL is, or that redirected here.
     #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
     pub metadata: SeedMetadata,
@@ -55,6 +58,7 @@ impl UrlContext {
             via: None,
             chain: vec![],
             trail: Trail::default(),
+            priority: Priority::default(),
             metadata: SeedMetadata::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! Settings that hold requests back: frozen sites and paused crawls.
 
-use orbweaver_messages::{FetchProfile, Millis, SiteSettings};
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, SiteSettings};
 use orbweaver_url::{CrawlName, SiteName};
 
 use crate::{Change, ControlRecord, DEFINITIONS_PARTITION, Definitions, SiteChange, SiteControls, Version};
@@ -115,6 +115,12 @@ impl Controls {
         self.crawls.definition(crawl).map(|definition| &definition.profile)
     }
 
+    /// Returns the share of a crawl.
+    #[must_use]
+    pub fn share(&self, crawl: &str) -> u32 {
+        self.crawls.definition(crawl).map_or(CrawlDefinition::EQUAL_SHARE, |definition| definition.share)
+    }
+
     /// Returns the settings of a site; `None` if it has none.
     #[must_use]
     pub fn site(&self, site: &str) -> Option<&SiteSettings> {
@@ -124,7 +130,7 @@ impl Controls {
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::{CrawlDefinition, encode, site_key};
+    use orbweaver_messages::{encode, site_key};
 
     use super::*;
 

@@ -15,9 +15,10 @@ use orbweaver_url::{CrawlName, CrawlNameError};
 use crate::{
     DEFINITIONS_PARTITION,
     history::History,
-    profile::{self, ProfileError},
+    order, profile,
     revision::{Revision, RevisionError, changes},
     rules::{PatternError, Rules},
+    setting_error::SettingError,
 };
 
 /// Version of a definition: the offset of its record.
@@ -64,9 +65,9 @@ pub enum DefinitionError {
     /// The patterns are unusable.
     #[error(transparent)]
     Patterns(#[from] PatternError),
-    /// The fetch profile is unusable.
+    /// A setting of the fetch profile or of the order is unusable.
     #[error(transparent)]
-    Profile(#[from] ProfileError),
+    Setting(#[from] SettingError),
     /// The definition changes something that may not change.
     #[error(transparent)]
     Changes(#[from] RevisionError),
@@ -234,6 +235,7 @@ fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDef
         changes(&applied.definition, &definition)?;
     }
     profile::check(&definition.profile)?;
+    order::check(&definition.order, definition.share)?;
     Ok(definition)
 }
 

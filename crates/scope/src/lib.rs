@@ -12,10 +12,12 @@
 //! | `definitions` | the record of `crawl.control` that applies to each crawl; writing one while others may write one |
 //! | `pins` | comparison of the pinned settings of a crawl with those of a pipeline |
 //! | `profile` | permitted fetch profiles |
+//! | `order` | permitted orders; ranks and weights of URLs |
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
 //! | `sites` | settings of single sites |
 //! | `controls` | frozen sites and paused crawls, for services that send requests |
+//! | `labels` | crawls as values of a metric label |
 //! | `setting` | one setting whose records name the versions they replace |
 //! | `history` | history of a setting, for writers |
 
@@ -23,20 +25,26 @@ mod consumers;
 mod controls;
 mod definitions;
 mod history;
+mod labels;
+mod order;
 mod pins;
 mod profile;
 mod revision;
 mod rules;
 mod setting;
+mod setting_error;
 mod sites;
 
 pub use consumers::Consumers;
 pub use controls::{ControlChange, Controls, Hold};
 pub use definitions::{Applied, Change, ControlRecord, DefinitionError, Definitions, Version};
+pub use labels::{CrawlLabels, LABELLED_CRAWLS, OTHER_CRAWLS};
+pub use order::{rank, rank_of_depth, weight};
 pub use pins::check_pins;
-pub use profile::{ProfileError, RESERVED_HEADERS};
+pub use profile::RESERVED_HEADERS;
 pub use revision::{Revision, RevisionError};
 pub use rules::{PATTERN_BYTES, PatternError, RuleRejection, Rules};
+pub use setting_error::SettingError;
 pub use sites::{SiteChange, SiteControls};
 
 /// The partition of `crawl.control` that holds the definitions of all crawls, the declared consumer groups and the

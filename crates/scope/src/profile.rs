@@ -2,6 +2,8 @@
 
 use orbweaver_messages::FetchProfile;
 
+use crate::setting_error::SettingError;
+
 /// Headers set by the client itself, or that would change the meaning of a response.
 pub const RESERVED_HEADERS: [&str; 10] = [
     "accept-encoding",
@@ -22,18 +24,9 @@ const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=86_400_000;
 const MAX_HEADERS: usize = 32;
 const MAX_TEXT_BYTES: usize = 300;
 
-/// A setting of a fetch profile that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the {setting} cannot be used; allowed: {allowed}")]
-pub struct ProfileError {
-    /// The setting, by its name in the definition.
-    pub setting: &'static str,
-    allowed: String,
-}
-
 /// Checks the fetch profile of a definition.
-pub(crate) fn check(profile: &FetchProfile) -> Result<(), ProfileError> {
-    let refused = |setting, allowed: String| Err(ProfileError { setting, allowed });
+pub(crate) fn check(profile: &FetchProfile) -> Result<(), SettingError> {
+    let refused = |setting, allowed: String| Err(SettingError::new(setting, allowed));
     let begins_with_token = |agent: &str| agent.starts_with(|c: char| c.is_ascii_alphanumeric() || "_-".contains(c));
     if profile.user_agent.as_deref().is_some_and(|agent| !is_text(agent) || !begins_with_token(agent)) {
         let allowed = "visible ASCII characters that begin with a product token of letters, digits, `_` and `-`";

@@ -1,11 +1,12 @@
 //! Permitted changes of a running crawl.
 
-use orbweaver_messages::{CrawlDefinition, FetchProfile, Scope, Traps};
+use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Scope, Traps};
 use orbweaver_url::CrawlName;
 
 use crate::{
-    profile::{self, ProfileError},
+    order, profile,
     rules::{PatternError, Rules},
+    setting_error::SettingError,
 };
 
 /// Changes to a crawl; fields that are `None` stay unchanged.
@@ -29,6 +30,10 @@ pub struct Revision {
     pub stopped: Option<bool>,
     /// New fetch profile, in place of the present one.
     pub profile: Option<FetchProfile>,
+    /// New order, for URLs that are admitted from now on.
+    pub order: Option<CrawlOrder>,
+    /// New share.
+    pub share: Option<u32>,
 }
 
 /// Reason why a crawl cannot be changed as requested.
@@ -67,9 +72,9 @@ pub enum RevisionError {
     /// The patterns are unusable.
     #[error(transparent)]
     Patterns(#[from] PatternError),
-    /// The fetch profile is unusable.
+    /// A setting of the fetch profile or of the order is unusable.
     #[error(transparent)]
-    Profile(#[from] ProfileError),
+    Setting(#[from] SettingError),
 }
 
 impl Revision {
@@ -85,10 +90,13 @@ impl Revision {
             paused: self.paused.unwrap_or(current.paused),
             stopped: self.stopped.unwrap_or(current.stopped),
             profile: self.profile.unwrap_or_else(|| current.profile.clone()),
+            order: self.order.unwrap_or(current.order),
+            share: self.share.unwrap_or(current.share),
             ..current.clone()
         };
         changes(current, &revised)?;
         profile::check(&revised.profile)?;
+        order::check(&revised.order, revised.share)?;
         Rules::compile(&revised)?;
         Ok(revised)
     }

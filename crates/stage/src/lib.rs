@@ -43,7 +43,7 @@
 //! | [`metrics`], `metered`, `sample` | metrics; CPU time by service; periodically sampled values |
 //! | [`panics`] | the panic hook; panics that are handled where they occur |
 //! | `trials` | one quarantined record at a time per process, while all its stages are quiet (pure) |
-//! | `round_robin` | items of several owners that take turns (pure) |
+//! | `fair_queue` | items of several owners, in proportion to shares and weights (pure) |
 //! | `runner_status` | state of the loop and its open partitions, for the health checks of the process |
 
 mod actions;
@@ -58,6 +58,7 @@ pub mod completion;
 pub mod crawl_completion;
 mod dead_letter;
 mod event_loop;
+mod fair_queue;
 mod header_names;
 mod in_flight;
 mod index_checkpoint;
@@ -82,7 +83,6 @@ mod quarantined;
 mod restore;
 mod restores;
 pub mod retention;
-mod round_robin;
 mod runner;
 mod runner_status;
 mod sample;
@@ -100,10 +100,10 @@ pub use byte_budget::{ByteBudget, Reservation};
 pub use claim::{CLAIM_HEADER, is_claim};
 pub use clock::{Clock, Reading, ScriptedClock, SteadyTime, SystemClock};
 pub use dead_letter::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
+pub use fair_queue::FairQueue;
 pub use index_checkpoint::IndexCheckpoint;
 pub use metered::CpuMeter;
 pub use no_work::{NoEffects, NoJobs};
-pub use round_robin::RoundRobin;
 pub use runner::{Runner, RunnerConfig};
 pub use runner_status::RunnerStatus;
 pub use stage::{

@@ -83,6 +83,7 @@ pub fn discovered(
             trail: context.trail.clone(),
             // Only links within the site can be part of a trap.
             content: content.filter(|_| *site == context.site),
+            priority: context.priority,
             metadata: SeedMetadata::default(),
             urls,
             found_at_ms: now,

@@ -126,6 +126,7 @@ impl FetcherStage {
             not_after_ms: active.not_after_ms(),
             interval_ms: self.interval_ms(&active),
             crawl: active.dispatch().context.crawl.clone(),
+            share: self.controls.share(&active.dispatch().context.crawl),
             own_ms: self.profile(&active).interval_ms,
             is_first: !active.before.is_empty(),
             payload: FetchTarget::Page(active),

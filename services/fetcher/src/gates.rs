@@ -3,8 +3,8 @@
 //! A site's clock runs from the first byte of its previous response, or its failure (docs/protocol.md#answer-delay). A
 //! site has one request in flight, unless its rate is above ten per second; then request starts are spaced by the
 //! interval, and not at all with an interval of 0. One heap of timers wakes the sites, and ready sites wait in one
-//! queue and alternate, as do their crawls, so no call visits all sites and neither a site nor a crawl is starved by a
-//! larger one.
+//! queue: the crawls take turns in proportion to their shares, and the sites of each alternate. So no call visits all
+//! sites, and neither a site nor a crawl is starved by a larger one.
 
 use std::{
     cmp::Reverse,
@@ -12,7 +12,7 @@ use std::{
 };
 
 use orbweaver_messages::Millis;
-use orbweaver_stage::RoundRobin;
+use orbweaver_stage::FairQueue;
 use orbweaver_url::{CrawlName, SiteName};
 
 use crate::site_gate::SiteGate;
@@ -33,6 +33,8 @@ pub(crate) struct QueuedRequest<T> {
     /// Minimum time since the site's previous response, in milliseconds.
     pub(crate) interval_ms: u64,
     pub(crate) crawl: CrawlName,
+    /// Share of the crawl in the slots, relative to the other crawls.
+    pub(crate) share: u32,
     /// Minimum time since the site's previous response for the crawl, in milliseconds; 0: none.
     pub(crate) own_ms: u64,
     /// Whether it goes ahead of the others: robots.txt, or the next request of a dispatch that has begun.
@@ -55,7 +57,7 @@ pub(crate) struct SiteGates<T> {
     /// Timers: time, running number, site. An entry counts only if its time is its site's `timer_ms`.
     timers: BinaryHeap<Reverse<(Millis, u64, SiteName)>>,
     /// Sites ready for a request, which wait for a free slot, by the crawl of that request.
-    pub(crate) ready: RoundRobin<CrawlName, SiteName>,
+    pub(crate) ready: FairQueue<CrawlName, SiteName>,
     timer_sequence: u64,
     /// Number of queued requests.
     pub(crate) queued: usize,
@@ -70,7 +72,7 @@ impl<T> SiteGates<T> {
         Self {
             sites: HashMap::new(),
             timers: BinaryHeap::new(),
-            ready: RoundRobin::default(),
+            ready: FairQueue::default(),
             timer_sequence: 0,
             queued: 0,
             per_site: (concurrency - concurrency / 8).max(1),

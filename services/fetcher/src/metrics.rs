@@ -1,6 +1,8 @@
 //! Names of the metrics, and their alert conditions.
 
 use orbweaver_messages::OutcomeKind;
+use orbweaver_scope::CrawlLabels;
+use orbweaver_url::CrawlName;
 use prometheus::{
     Histogram, IntCounter, IntCounterVec, IntGauge, Registry, register_histogram_with_registry as histogram,
     register_int_counter_vec_with_registry as counters, register_int_counter_with_registry as counter,
@@ -18,6 +20,10 @@ pub(crate) const REQUESTS: &str = "orbweaver_fetcher_requests_total";
 pub(crate) const REQUEST_SECONDS: &str = "orbweaver_fetcher_request_seconds";
 /// Decoded bytes of pages. Alert: none; it is the load of the crawl on others.
 pub(crate) const BODY_BYTES: &str = "orbweaver_fetcher_body_bytes_total";
+/// Requests by crawl (label `crawl`: the first hundred crawls, then `other`). Alert: none.
+pub(crate) const CRAWL_REQUESTS: &str = "orbweaver_fetcher_crawl_requests_total";
+/// Decoded bytes of pages by crawl (label `crawl`, as before). Alert: none.
+pub(crate) const CRAWL_BODY_BYTES: &str = "orbweaver_fetcher_crawl_body_bytes_total";
 /// Requests for robots.txt by result: `stored`, `redirected`, `failing`, `blocked`, `private`, `unknown_host`,
 /// `stale`. Alert: `failing` above a tenth of all.
 pub(crate) const ROBOTS: &str = "orbweaver_fetcher_robots_total";
@@ -60,6 +66,9 @@ pub struct FetcherMetrics {
     requests: IntCounterVec,
     seconds: Histogram,
     bytes: IntCounter,
+    crawl_requests: IntCounterVec,
+    crawl_bytes: IntCounterVec,
+    labels: CrawlLabels,
     robots: IntCounterVec,
     outcomes: IntCounterVec,
     pub(crate) duplicates: IntCounter,
@@ -81,6 +90,9 @@ impl FetcherMetrics {
             requests: counters!(REQUESTS, "Requests by result", &["class"], registry)?,
             seconds: histogram!(REQUEST_SECONDS, took, buckets, registry)?,
             bytes: counter!(BODY_BYTES, "Decoded bytes of pages", registry)?,
+            crawl_requests: counters!(CRAWL_REQUESTS, "Requests by crawl", &["crawl"], registry)?,
+            crawl_bytes: counters!(CRAWL_BODY_BYTES, "Decoded bytes of pages by crawl", &["crawl"], registry)?,
+            labels: CrawlLabels::default(),
             robots: counters!(ROBOTS, "Requests for robots.txt by result", &["finding"], registry)?,
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
             duplicates: counter!(DUPLICATES, "Dispatches delivered again and not requested again", registry)?,
@@ -99,11 +111,14 @@ impl FetcherMetrics {
         Ok(metrics)
     }
 
-    pub(crate) fn asked(&self, attempt: &Attempt, bytes: u64) {
+    pub(crate) fn asked(&mut self, crawl: &CrawlName, attempt: &Attempt, bytes: u64) {
         self.requests.with_label_values(&[class_of(attempt)]).inc();
         let took_ms = attempt.ended_at_ms.saturating_sub(attempt.requested_at_ms);
         self.seconds.observe(std::time::Duration::from_millis(took_ms.max(0).unsigned_abs()).as_secs_f64());
         self.bytes.inc_by(bytes);
+        let crawl = self.labels.of(crawl);
+        self.crawl_requests.with_label_values(&[crawl]).inc();
+        self.crawl_bytes.with_label_values(&[crawl]).inc_by(bytes);
     }
 
     pub(crate) fn robots(&self, finding: &str) {

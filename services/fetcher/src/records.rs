@@ -195,6 +195,7 @@ pub(crate) fn discovered_record(
         chain,
         trail: context.trail.clone(),
         content: None,
+        priority: context.priority,
         metadata: context.metadata.clone(),
         urls: vec![target.to_string()],
         found_at_ms,
@@ -206,7 +207,7 @@ pub(crate) fn discovered_record(
 #[cfg(test)]
 mod tests {
     use orbweaver_messages::{
-        DispatchId, FetchProfile, MAX_METADATA_BYTES, Pattern, ReadyDispatch, SeedMetadata, Trail, decode,
+        DispatchId, FetchProfile, MAX_METADATA_BYTES, Pattern, Priority, ReadyDispatch, SeedMetadata, Trail, decode,
     };
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
@@ -243,6 +244,7 @@ mod tests {
                 via: Some(longest(3)),
                 chain: (0..=MAX_CHAIN_BYTES / MAX_URL_BYTES).map(longest).collect(),
                 trail: (0..8).map(|n| (Pattern(u32::MAX - n), u16::MAX)).collect::<Trail>(),
+                priority: Priority::LOWEST,
                 // A control character takes six bytes in JSON.
                 metadata: metadata("\u{1}".repeat(MAX_METADATA_BYTES - 4)),
             },
@@ -274,18 +276,18 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_of_a_seed_goes_with_its_page_and_with_the_target_of_its_redirect() {
+    fn the_metadata_and_the_priority_of_a_seed_go_with_its_page_and_with_the_target_of_its_redirect() {
         let mut active = largest();
         active.ready.dispatch.context.metadata = metadata("x".to_owned());
         let target = orbweaver_url::parse("https://b.example/").unwrap();
         let found = discovered_record(&active, &target, &WideDomains::default(), 1, 0);
         let found: Discovered = decode("discovered", found.value.as_ref()).unwrap();
-        assert_eq!(found.metadata, metadata("x".to_owned()));
+        assert_eq!((&found.metadata, found.priority), (&metadata("x".to_owned()), Priority::LOWEST));
         let (outcome, profile) = (outcome(&active, OutcomeKind::Fetched, None, 0), longest_profile());
         let record = page_record((&active, &profile), &outcome, HttpResponse::default(), pack(vec![], false, false, 0));
         let header = record.headers.iter().find(|(name, _)| *name == "page");
         let page: Page = decode("page", header.map(|(_, value)| value)).unwrap();
-        assert_eq!(page.context.metadata, metadata("x".to_owned()));
+        assert_eq!((&page.context.metadata, page.context.priority), (&metadata("x".to_owned()), Priority::LOWEST));
     }
 
     /// Returns a response with the longest header values, in which no byte is UTF-8.

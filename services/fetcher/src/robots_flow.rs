@@ -112,6 +112,7 @@ impl FetcherStage {
             not_after_ms,
             interval_ms,
             crawl: lookup.crawl.clone(),
+            share: self.controls.share(&lookup.crawl),
             own_ms: lookup.profile.interval_ms,
             is_first: true,
         };

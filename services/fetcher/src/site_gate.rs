@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use orbweaver_messages::Millis;
 use orbweaver_politeness::one_in_flight;
-use orbweaver_stage::RoundRobin;
+use orbweaver_stage::FairQueue;
 use orbweaver_url::{CrawlName, SiteName};
 
 use crate::{
@@ -66,12 +66,12 @@ impl<T> SiteGate<T> {
         &mut self,
         site: &SiteName,
         (now, per_site): (Millis, usize),
-        ready: &mut RoundRobin<CrawlName, SiteName>,
+        ready: &mut FairQueue<CrawlName, SiteName>,
     ) {
         let due = self.next(now, per_site).filter(|(_, at)| !self.is_ready && *at <= now);
         let request = due.and_then(|(index, _)| self.ahead.iter().chain(&self.queue).nth(index));
         if let Some(request) = request {
-            ready.push(&request.crawl, site.clone());
+            ready.push((&request.crawl, request.share), site.clone(), 1);
             self.is_ready = true;
         }
     }

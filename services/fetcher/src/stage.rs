@@ -197,7 +197,7 @@ impl FetcherStage {
 
     fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {
         let Some(InFlight { site, crawl, target, .. }) = self.requests.end(number) else { return };
-        self.metrics.asked(&attempt, body.as_ref().map_or(0, |body| body.bytes));
+        self.metrics.asked(&crawl, &attempt, body.as_ref().map_or(0, |body| body.bytes));
         self.gates.answered(&site, &crawl, attempt.answered_at_ms, at.now);
         match target {
             Some(FetchTarget::Page(active)) => self.conclude(active, attempt, body, at),

@@ -22,6 +22,8 @@ pub mod read_ahead;
 pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;
+mod shared_sites;
+mod site_weight;
 pub mod sites;
 mod slots;
 pub mod stage;

@@ -1,7 +1,7 @@
 //! Metric names, and alert conditions.
 
-use orbweaver_messages::OutcomeKind;
-use orbweaver_scope::RuleRejection;
+use orbweaver_messages::{Outcome, OutcomeKind};
+use orbweaver_scope::{CrawlLabels, LABELLED_CRAWLS, RuleRejection};
 use orbweaver_url::CrawlName;
 use prometheus::{
     IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, register_int_counter_vec_with_registry as counters,
@@ -21,6 +21,10 @@ pub const SITES: &str = "orbweaver_frontier_active_sites";
 pub const DISPATCHED: &str = "orbweaver_frontier_dispatches_total";
 /// Outcomes by kind. Alert: a growing share of `retry`, `blocked` and `gone`.
 pub const OUTCOMES: &str = "orbweaver_frontier_outcomes_total";
+/// Outcomes by crawl and kind (label `crawl`: the first hundred crawls, then `other`), each from its first one on. Alert: none.
+pub const CRAWL_OUTCOMES: &str = "orbweaver_frontier_crawl_outcomes_total";
+/// Queued URLs of each crawl that is defined, including leased ones (label `crawl`, as before). Alert: none.
+pub const CRAWL_URLS: &str = "orbweaver_frontier_crawl_waiting_urls";
 /// Leases that expired without an outcome. Alert: a steady increase, since dispatches are being lost.
 pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
 /// Stuck URLs: their dispatches were lost ten times while later ones were answered. Alert: any increase, since each is
@@ -36,7 +40,7 @@ pub const DEMOTED: &str = "orbweaver_frontier_put_back_urls_total";
 /// URLs that the frontier refused, by reason: `trap`, `stopped`, or `excluded`, `not_included` and `too_deep` if their crawl was
 /// narrowed while they were queued. Alert: a crawl lacks pages that it should have.
 pub const REFUSED: &str = "orbweaver_frontier_refused_urls_total";
-/// Version of the definition with which queued URLs are compared (label `crawl`; the first 32 by name). Alert: differs
+/// Version of the definition with which queued URLs are compared (label `crawl`; the first 100 by name). Alert: differs
 /// between instances, or from that of normalizer-dedup, for minutes: one of them does not tail `crawl.control`.
 pub const DEFINITION_VERSION: &str = "orbweaver_frontier_definition_version";
 /// Unusable definitions in `crawl.control`; the previous one still applies. Alert: any increase; the log has the
@@ -45,13 +49,10 @@ pub const REFUSED_DEFINITIONS: &str = "orbweaver_frontier_refused_definitions_to
 /// Capped URLs, which are queued until the cap of their crawl is raised. Alert: none; such a crawl has progressed as
 /// far as allowed.
 pub const HELD: &str = "orbweaver_frontier_capped_urls";
-/// Pages of a crawl that has a cap, in all partitions, as counted by this instance (label `crawl`; the first 32 by
+/// Pages of a crawl that has a cap, in all partitions, as counted by this instance (label `crawl`; the first 100 by
 /// name). Alert: differs between instances for minutes, by more than a sixteenth of the pages that remain up to the
 /// cap: one of them does not tail `crawl.control`.
 pub const PAGES: &str = "orbweaver_frontier_capped_pages";
-
-/// Maximum number of crawls with a label, since labels must be bounded.
-const NAMED_CRAWLS: usize = 32;
 
 /// Label values of [`OUTCOMES`], created at the start: a sum over kinds without an outcome has to be 0, not absent.
 #[derive(Debug, Clone)]
@@ -60,7 +61,10 @@ pub struct FrontierMetrics {
     pub(crate) leased: IntGauge,
     pub(crate) sites: IntGauge,
     pub(crate) dispatched: IntCounter,
-    pub(crate) outcomes: IntCounterVec,
+    outcomes: IntCounterVec,
+    crawl_outcomes: IntCounterVec,
+    crawl_urls: IntGaugeVec,
+    labels: CrawlLabels,
     pub(crate) expired: IntCounter,
     pub(crate) stuck: IntCounter,
     pub(crate) reappended: IntCounter,
@@ -82,6 +86,9 @@ impl FrontierMetrics {
             sites: gauge!(SITES, "Sites with queued URLs", registry)?,
             dispatched: counter!(DISPATCHED, "Dispatches", registry)?,
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
+            crawl_outcomes: counters!(CRAWL_OUTCOMES, "Outcomes by crawl and kind", &["crawl", "kind"], registry)?,
+            crawl_urls: gauges!(CRAWL_URLS, "Queued URLs by crawl, including leased ones", &["crawl"], registry)?,
+            labels: CrawlLabels::default(),
             expired: counter!(EXPIRED, "Leases that expired without an outcome", registry)?,
             stuck: counter!(STUCK, "URLs abandoned because their dispatches were lost", registry)?,
             reappended: counter!(REAPPENDED, "Records re-appended so that the commit point can advance", registry)?,
@@ -99,6 +106,22 @@ impl FrontierMetrics {
         Ok(metrics)
     }
 
+    /// Counts an outcome.
+    pub(crate) fn outcome(&mut self, outcome: &Outcome) {
+        let kind = outcome.kind.name();
+        self.outcomes.with_label_values(&[kind]).inc();
+        self.crawl_outcomes.with_label_values(&[self.labels.of(&outcome.context.crawl), kind]).inc();
+    }
+
+    /// Sets the number of queued URLs of each crawl.
+    pub(crate) fn show_urls<'a>(&mut self, crawls: impl Iterator<Item = (&'a CrawlName, u64)>) {
+        self.crawl_urls.reset();
+        for (crawl, urls) in crawls {
+            let gauge = self.crawl_urls.with_label_values(&[self.labels.of(crawl)]);
+            gauge.add(i64::try_from(urls).unwrap_or(i64::MAX));
+        }
+    }
+
     /// Sets the number of capped URLs, and the pages of the crawls that have a cap.
     pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a CrawlName, CapStatus)>) {
         self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
@@ -113,7 +136,7 @@ impl FrontierMetrics {
 
 fn show<'a>(gauges: &IntGaugeVec, values: impl Iterator<Item = (&'a CrawlName, u64)>) {
     gauges.reset();
-    for (crawl, value) in values.take(NAMED_CRAWLS) {
+    for (crawl, value) in values.take(LABELLED_CRAWLS) {
         gauges.with_label_values(&[&**crawl]).set(i64::try_from(value).unwrap_or(i64::MAX));
     }
 }

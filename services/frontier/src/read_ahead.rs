@@ -2,19 +2,14 @@
 
 use std::collections::VecDeque;
 
-use orbweaver_log::Offset;
-
 use crate::{
-    index::{IndexError, QueueKey, Rank},
+    index::{END_RANK, IndexError, QueueKey, Rank},
     sites::Source,
 };
 
 /// Maximum number of ranks in all heads together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
 const RANKS: usize = 65_536;
 const HEAD: usize = 4;
-/// Greater than all other ranks.
-const END: Rank = (u16::MAX, Offset::MAX);
-
 /// The next ranks of a site queue.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
@@ -22,6 +17,13 @@ pub(crate) struct ReadAhead {
     ranks: VecDeque<Rank>,
     /// All ranks that may be dispatched, up to and including this one, are in `ranks`.
     upto: Rank,
+}
+
+impl ReadAhead {
+    /// Returns the first rank.
+    pub(crate) fn first(&self) -> Option<Rank> {
+        self.ranks.front().copied()
+    }
 }
 
 /// Total size of all heads, and operations on a head.
@@ -35,7 +37,7 @@ impl Heads {
     /// head that grows beyond twice `ahead` is truncated; the rest is left to the index.
     pub(crate) fn add(&mut self, head: &mut Option<Box<ReadAhead>>, rank: Rank, alone: bool, ahead: usize) {
         if head.is_none() && alone && self.held < RANKS {
-            *head = Some(Box::new(ReadAhead { ranks: VecDeque::new(), upto: END }));
+            *head = Some(Box::new(ReadAhead { ranks: VecDeque::new(), upto: END_RANK }));
             self.held += HEAD;
         }
         let Some(known) = head.as_deref_mut().filter(|head| rank <= head.upto) else { return };
@@ -74,7 +76,7 @@ impl Heads {
                 }
             }
             let read = head.as_deref().map(|head| head.upto);
-            if read == Some(END) {
+            if read == Some(END_RANK) {
                 if from_start {
                     return Err(IndexError::Inconsistent { site: site.0 });
                 }
@@ -83,9 +85,9 @@ impl Heads {
                 self.forget(head);
                 continue;
             }
-            let from = read.map_or(low, |(depth, offset)| (depth, offset + 1));
+            let from = read.map_or(low, |(by_weight, offset)| (by_weight, offset + 1));
             let ranks = source.index.queued(site, from, ahead)?;
-            let upto = if ranks.len() < ahead { END } else { ranks.last().copied().unwrap_or(END) };
+            let upto = if ranks.len() < ahead { END_RANK } else { ranks.last().copied().unwrap_or(END_RANK) };
             let idle: VecDeque<Rank> = ranks.into_iter().filter(|rank| source.idle.contains(rank.1)).collect();
             self.forget(head);
             self.held += HEAD + idle.len();

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 
 use orbweaver_log::ConsumerRecord;
 use orbweaver_messages::{DiscoveryKind, FrontierUrl};
-use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, RuleRejection, Version};
+use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, RuleRejection, SiteChange, SiteControls, Version};
 use orbweaver_url::CrawlName;
 
-/// Definitions of all crawls, up to the offset of `crawl.control` that was read.
+use crate::site_weight::CrawlTerms;
+
+/// Definitions of all crawls and settings of sites, up to the offset of `crawl.control` that was read.
 #[derive(Debug, Default)]
 pub struct CrawlScopes {
     definitions: Definitions,
+    sites: SiteControls,
     /// Latest version, by crawl, under which a queued URL was admitted.
     used: HashMap<CrawlName, Version>,
 }
@@ -31,7 +34,12 @@ impl CrawlScopes {
     pub fn apply(&mut self, record: &ConsumerRecord) -> ControlChange {
         let (partition, offset) = (record.tp.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
-        match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
+        let record = ControlRecord { partition, offset, key, value };
+        if self.sites.apply(record) != SiteChange::Nothing {
+            // The rate-limiter reports settings of a site that cannot be used.
+            return ControlChange::Nothing;
+        }
+        match self.definitions.apply(record) {
             Change::Applied(crawl, _) | Change::Deleted(crawl) => ControlChange::Definition(crawl),
             Change::Refused { crawl, applies, reason } => {
                 tracing::error!(crawl, version = offset, applies, %reason, "a definition cannot be used");
@@ -94,10 +102,14 @@ impl CrawlScopes {
         self.definitions.applied(crawl).map_or(0, |applied| applied.version)
     }
 
-    /// Returns the own interval of a crawl between requests to a site, in milliseconds, if it has one.
-    #[must_use]
-    pub fn interval_ms(&self, crawl: &CrawlName) -> Option<u64> {
-        self.definitions.applied(crawl)?.definition.profile.interval_ms
+    /// Returns the settings of a crawl that apply to its queues; `None` if it is not defined.
+    pub(crate) fn terms(&self, crawl: &CrawlName) -> Option<CrawlTerms> {
+        self.definitions.applied(crawl).map(|applied| CrawlTerms::of(&applied.definition))
+    }
+
+    /// Returns the factor of the weight of a site, in percent, if it has one.
+    pub(crate) fn site_weight(&self, site: &str) -> Option<u32> {
+        self.sites.of(site)?.weight_percent
     }
 
     /// Returns the definitions of all crawls.

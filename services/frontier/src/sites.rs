@@ -10,30 +10,37 @@ use std::{
 };
 
 use orbweaver_messages::Millis;
-use orbweaver_stage::RoundRobin;
+use orbweaver_stage::FairQueue;
 
 use crate::{
     crawl_shares::CrawlShares,
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
     read_ahead::{Heads, ReadAhead},
+    shared_sites::SharedSites,
+    site_weight::{CrawlTerms, SiteWeight},
     slots::{InFlight, Slots},
 };
 
-/// Weight of a new time from dispatch to outcome in the smoothed one.
+/// Weight of a new time from dispatch to outcome, or of a new score, in the smoothed one.
 const SMOOTHING: f32 = 0.2;
 
-/// Intervals between requests of each crawl to a site, in milliseconds; 0: unlimited.
+/// Terms of all crawls.
 #[derive(Debug, Default)]
-struct Intervals {
-    default_ms: u64,
-    /// Crawls with an interval of their own.
-    own_ms: HashMap<CrawlKey, u64>,
+struct Terms {
+    /// Interval of crawls without one of their own, in milliseconds; 0: unlimited.
+    default_interval_ms: u64,
+    /// Crawls that are defined.
+    crawls: HashMap<CrawlKey, CrawlTerms>,
 }
 
-impl Intervals {
-    fn of(&self, crawl: CrawlKey) -> u64 {
-        self.own_ms.get(&crawl).copied().unwrap_or(self.default_ms)
+impl Terms {
+    fn of(&self, crawl: CrawlKey) -> CrawlTerms {
+        self.crawls.get(&crawl).copied().unwrap_or_default()
+    }
+
+    fn interval_ms(&self, crawl: CrawlKey) -> u64 {
+        self.of(crawl).interval_ms.unwrap_or(self.default_interval_ms)
     }
 }
 
@@ -55,6 +62,7 @@ struct SiteQueue {
     crawl_delay_ms: u32,
     /// Smoothed time from dispatch to outcome, in milliseconds.
     round_trip_ms: f32,
+    weight: SiteWeight,
     is_ready: bool,
     /// Paused at the page cap of its crawl.
     capped: bool,
@@ -73,22 +81,23 @@ pub(crate) struct Source<'a> {
 /// The sites of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct SiteQueues {
-    intervals: Intervals,
+    terms: Terms,
     sites: HashMap<QueueKey, SiteQueue>,
     heads: Heads,
     waiting: usize,
     /// Number of queued URLs in queues that are paused at a page cap.
     capped: usize,
     /// Queues that are ready, by crawl.
-    ready: RoundRobin<CrawlKey, QueueKey>,
+    ready: FairQueue<CrawlKey, QueueKey>,
     shares: CrawlShares,
+    shared: SharedSites,
     paused: BinaryHeap<Reverse<(Millis, QueueKey)>>,
 }
 
 impl SiteQueues {
     pub(crate) fn new(default_interval_ms: u64) -> Self {
-        let intervals = Intervals { default_ms: default_interval_ms, ..Intervals::default() };
-        Self { intervals, ..Self::default() }
+        let terms = Terms { default_interval_ms, ..Terms::default() };
+        Self { terms, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -100,15 +109,33 @@ impl SiteQueues {
         self.waiting
     }
 
-    /// Sets the interval of a crawl; `None`: the default one. If it changes, the pauses of the crawl's queues end, since
-    /// they may last as long as the former interval; those that still apply begin again with the next dispatch.
-    pub(crate) fn set_interval(&mut self, crawl: CrawlKey, interval_ms: Option<u64>, now: Millis) {
-        let former_ms = match interval_ms {
-            Some(interval_ms) => self.intervals.own_ms.insert(crawl, interval_ms),
-            None => self.intervals.own_ms.remove(&crawl),
+    /// Sets the terms of a crawl; `None`: it is not defined. If its interval changes, the pauses of the crawl's queues
+    /// end, since they may last as long as the former interval; those that still apply begin again with the next
+    /// dispatch.
+    pub(crate) fn set_terms(&mut self, crawl: CrawlKey, terms: Option<CrawlTerms>, now: Millis) {
+        let former_ms = self.terms.of(crawl).interval_ms;
+        match terms {
+            Some(terms) => self.terms.crawls.insert(crawl, terms),
+            None => self.terms.crawls.remove(&crawl),
         };
+        let CrawlTerms { interval_ms, share, .. } = self.terms.of(crawl);
+        self.shares.set_share(crawl, share);
         if former_ms != interval_ms {
             self.end_pauses(crawl, now);
+        }
+    }
+
+    /// Sets the factor of the weight of a site, in percent, if it has one.
+    pub(crate) fn set_weight(&mut self, id: QueueKey, percent: Option<u32>) {
+        if let Some(site) = self.sites.get_mut(&id) {
+            site.weight.percent = percent;
+        }
+    }
+
+    /// Learns the score of an answer of a site.
+    pub(crate) fn learn_score(&mut self, id: QueueKey, score: f32) {
+        if let Some(site) = self.sites.get_mut(&id) {
+            site.weight.learn(score, SMOOTHING);
         }
     }
 
@@ -129,6 +156,10 @@ impl SiteQueues {
     /// Adds the queued URL of this entry to its site.
     pub(crate) fn admit(&mut self, entry: &IndexEntry) {
         self.waiting += 1;
+        if !self.sites.contains_key(&entry.site) {
+            let in_flight = |id| self.sites.get(&id).map(|site| site.in_flight.all());
+            self.shared.add(entry.site, entry.crawl, in_flight);
+        }
         let site = self.sites.entry(entry.site).or_default();
         site.crawl = entry.crawl;
         site.waiting += 1;
@@ -151,7 +182,7 @@ impl SiteQueues {
         site.queued_demoted += u32::from(is_demoted(rank));
         site.ended_alone = if is_demoted(rank) { site.ended_alone } else { 0 };
         site.read_from = site.read_from.min(rank);
-        let ahead = site.ahead(&self.intervals);
+        let ahead = site.ahead(&self.terms);
         self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
         self.make_ready(id, now);
     }
@@ -177,7 +208,8 @@ impl SiteQueues {
     pub(crate) fn count_in_flight(&mut self, entry: &IndexEntry) {
         if let Some(site) = self.sites.get_mut(&entry.site) {
             *site.in_flight.of(entry.demoted) += 1;
-            self.shares.add(entry.crawl);
+            self.shares.add(entry.crawl, self.terms.of(entry.crawl).share);
+            self.shared.start(entry.site, entry.crawl);
         }
     }
 
@@ -187,6 +219,7 @@ impl SiteQueues {
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
             self.shares.remove(entry.crawl);
+            self.shared.end(id, entry.crawl);
             if entry.demoted && site.in_flight.normal == 0 && site.queued == site.queued_demoted {
                 site.ended_alone = site.ended_alone.saturating_add(1);
             }
@@ -197,6 +230,7 @@ impl SiteQueues {
             }
         }
         self.make_ready(id, now);
+        self.resume_shared(id, entry.crawl, now);
         self.sweep(id, now);
     }
 
@@ -207,7 +241,9 @@ impl SiteQueues {
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
             self.shares.remove(entry.crawl);
+            self.shared.end(id, entry.crawl);
         }
+        self.resume_shared(id, entry.crawl, now);
         match to {
             Some(rank) => self.enqueue(id, rank, now),
             None => {
@@ -283,7 +319,7 @@ impl SiteQueues {
 
     /// Returns `true` if a URL can be dispatched; see [`Self::next`].
     pub(crate) fn has_ready(&self, limit: usize) -> bool {
-        self.ready.owners().any(|crawl| self.shares.has_room(*crawl, limit))
+        self.ready.owners().any(|crawl| self.has_room(*crawl, limit))
     }
 
     /// Removes and returns the next URL to dispatch: its site and rank. `limit` bounds the dispatches in flight, and is
@@ -294,20 +330,29 @@ impl SiteQueues {
         now: Millis,
         source: &mut Source<'_>,
     ) -> Result<Option<(QueueKey, Rank)>, IndexError> {
-        while let Some(id) = self.ready.pop_of(|crawl| self.shares.has_room(*crawl, limit)) {
+        while let Some(id) = self.ready.pop_of(|crawl| self.shares.has_room(*crawl, self.terms.of(*crawl).share, limit))
+        {
             let Some(site) = self.sites.get_mut(&id) else { continue };
             site.is_ready = false;
-            if !site.may_dispatch(&self.intervals, now) {
+            let crawl = site.crawl;
+            if !site.may_dispatch(&self.terms, now) {
+                self.resume_shared(id, crawl, now);
                 self.sweep(id, now);
                 continue;
             }
-            let ahead = site.ahead(&self.intervals);
+            if !self.shared.admit(id, (crawl, self.terms.of(crawl).share), site.slots(&self.terms).all) {
+                site.is_ready = true;
+                continue;
+            }
+            let ahead = site.ahead(&self.terms);
             site.read_from = self.heads.pop(&mut site.head, (id, site.read_from), ahead, source)?;
             let rank = site.read_from;
             site.queued -= 1;
             site.queued_demoted = site.queued_demoted.saturating_sub(u32::from(is_demoted(rank)));
             *site.in_flight.of(is_demoted(rank)) += 1;
-            self.shares.add(site.crawl);
+            self.shares.add(crawl, self.terms.of(crawl).share);
+            self.shared.start(id, crawl);
+            self.resume_shared(id, crawl, now);
             self.make_ready(id, now);
             return Ok(Some((id, rank)));
         }
@@ -327,36 +372,63 @@ impl SiteQueues {
         heap.into_sorted_vec().into_iter().map(|Reverse((waiting, id, read_from))| (id, waiting, read_from)).collect()
     }
 
+    fn has_room(&self, crawl: CrawlKey, limit: usize) -> bool {
+        self.shares.has_room(crawl, self.terms.of(crawl).share, limit)
+    }
+
     /// Removes a site that has no state left.
     fn sweep(&mut self, id: QueueKey, now: Millis) {
         if self.sites.get(&id).is_some_and(|site| site.is_idle(now))
             && let Some(mut site) = self.sites.remove(&id)
         {
+            self.shared.remove(id, site.crawl);
             self.heads.forget(&mut site.head);
+        }
+    }
+
+    /// Makes the next queue ready that waits at the site of this one and may dispatch, if there is room.
+    fn resume_shared(&mut self, id: QueueKey, crawl: CrawlKey, now: Millis) {
+        while let Some(next) = self.shared.next(id, crawl) {
+            let Some(site) = self.sites.get_mut(&next) else { continue };
+            site.is_ready = false;
+            self.make_ready(next, now);
+            if self.sites.get(&next).is_some_and(|site| site.is_ready) {
+                break;
+            }
+            self.sweep(next, now);
         }
     }
 
     /// Makes a site ready if it may dispatch.
     fn make_ready(&mut self, id: QueueKey, now: Millis) {
         let Some(site) = self.sites.get_mut(&id) else { return };
-        if !site.is_ready && site.may_dispatch(&self.intervals, now) {
+        if !site.is_ready && site.may_dispatch(&self.terms, now) {
             site.is_ready = true;
-            self.ready.push(&site.crawl, id);
+            let terms = self.terms.of(site.crawl);
+            let weight = site.weight.of(&terms.order, site.next_by_weight(), now);
+            self.ready.push((&site.crawl, terms.share), id, weight);
         }
     }
 }
 
 impl SiteQueue {
-    fn may_dispatch(&self, intervals: &Intervals, now: Millis) -> bool {
+    fn may_dispatch(&self, terms: &Terms, now: Millis) -> bool {
         if self.capped || self.queued == 0 || self.resume_at_ms > now {
             return false;
         }
-        let slots = self.slots(intervals);
+        let slots = self.slots(terms);
         if self.queued > self.queued_demoted {
             slots.admit_front(self.in_flight)
         } else {
             slots.admits_demoted(self.in_flight, self.ended_alone)
         }
+    }
+
+    /// Returns the rank by weight of the next URL, or of one before it; `None` if nothing has been read yet, or if the URL
+    /// is demoted.
+    fn next_by_weight(&self) -> Option<u32> {
+        let next = self.head.as_ref().and_then(|head| head.first()).unwrap_or(self.read_from);
+        (next != Rank::default() && !is_demoted(next)).then_some(next.0)
     }
 
     /// Removes a dispatch from those in flight.
@@ -369,49 +441,15 @@ impl SiteQueue {
         self.waiting == 0 && self.in_flight.is_empty() && self.resume_at_ms <= now && !self.is_ready
     }
 
-    fn slots(&self, intervals: &Intervals) -> Slots {
-        Slots::of(intervals.of(self.crawl).max(u64::from(self.crawl_delay_ms)), self.round_trip_ms)
+    fn slots(&self, terms: &Terms) -> Slots {
+        Slots::of(terms.interval_ms(self.crawl).max(u64::from(self.crawl_delay_ms)), self.round_trip_ms)
     }
 
     /// Returns the number of ranks to read ahead: enough for some seconds.
-    fn ahead(&self, intervals: &Intervals) -> usize {
-        (4 * self.slots(intervals).all as usize).clamp(8, 512)
+    fn ahead(&self, terms: &Terms) -> usize {
+        (4 * self.slots(terms).all as usize).clamp(8, 512)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::index::{CrawlKey, MemoryIndex};
-
-    #[test]
-    fn demoted_urls_that_are_refused_without_a_request_make_no_room_for_more_of_them() {
-        let id = QueueKey(1);
-        let entry = |offset| IndexEntry {
-            offset,
-            crawl: CrawlKey(0),
-            site: id,
-            depth: 0,
-            failures: 0,
-            blocks: 0,
-            demoted: true,
-            not_before_ms: 0,
-        };
-        let (mut sites, mut index, mut idle) = (SiteQueues::new(100), MemoryIndex::default(), Offsets::default());
-        for offset in 0..30 {
-            idle.insert(offset);
-            sites.admit(&entry(offset));
-            sites.enqueue(id, entry(offset).rank(), 0);
-        }
-        let mut source = Source { index: &mut index, idle: &idle };
-        for offset in 0..10 {
-            assert_eq!(sites.next(100, 0, &mut source).unwrap(), Some((id, entry(offset).rank())));
-            sites.pass_over(&entry(offset), None, 0);
-        }
-        assert_eq!(sites.next(100, 0, &mut source).unwrap(), Some((id, entry(10).rank())));
-        assert_eq!(sites.next(100, 0, &mut source).unwrap(), None, "one is in flight, and none has ended");
-        sites.end(&entry(10), None, 0);
-        let next = std::iter::from_fn(|| sites.next(100, 0, &mut source).unwrap());
-        assert_eq!(next.count(), 2, "one for each that has ended");
-    }
-}
+mod tests;

@@ -1,11 +1,6 @@
 //! The stage of the frontier: decodes records, opens partitions, groups decisions into plans.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    convert::Infallible,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition};
 use orbweaver_messages::{
@@ -55,7 +50,7 @@ pub struct FrontierStage {
     scopes: CrawlScopes,
     probes: Probes,
     /// Crawls that have had a definition, by key.
-    names: HashMap<CrawlKey, CrawlName>,
+    names: BTreeMap<CrawlKey, CrawlName>,
     /// Store of all partitions' indexes, if they are on disk.
     index: Option<FrontierIndex>,
     restoring: BTreeMap<Partition, PartitionFrontier>,
@@ -76,7 +71,7 @@ impl FrontierStage {
             pages: PageCaps::default(),
             scopes: CrawlScopes::default(),
             probes: Probes::default(),
-            names: HashMap::new(),
+            names: BTreeMap::new(),
             index: None,
             restoring: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -126,7 +121,7 @@ impl FrontierStage {
                 Ok(outcome) => outcome.in_time(now),
                 Err(error) => return Ok(Err(error.to_string())),
             };
-            self.metrics.outcomes.with_label_values(&[outcome.kind.name()]).inc();
+            self.metrics.outcome(&outcome);
             let turn = &mut DecisionContext { now, pages: &mut self.pages, scopes: &self.scopes, out };
             return partition.outcome(origin, &outcome, turn).map(Ok);
         }
@@ -273,6 +268,8 @@ impl FrontierStage {
             self.busiest_at_ms = now;
             let held = self.open.values().map(PartitionFrontier::capped_urls).sum();
             self.metrics.show_pages(held, self.pages.capped());
+            let live = |key| self.open.values().map(|open| open.live(key).0.urls).sum::<u64>();
+            self.metrics.show_urls(self.names.iter().map(|(key, name)| (name, live(*key))));
             let mut busiest = vec![];
             for partition in self.open.values_mut() {
                 busiest.extend(partition.busiest(5)?);
@@ -325,7 +322,7 @@ impl FrontierStage {
         };
         self.pages.serve(number, opening.owner_epoch, opening.partitions);
         for (crawl, _) in self.scopes.versions() {
-            partition.set_interval(crawl, self.scopes.interval_ms(crawl), now);
+            partition.set_terms(crawl, self.scopes.terms(crawl), now);
         }
         partition.open(opening, now, &mut self.pages)?;
         self.draining.retain(|draining| *draining != number);
@@ -400,9 +397,9 @@ impl Stage for FrontierStage {
                 self.names.insert(CrawlKey::of(&crawl), crawl.clone());
                 self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
                 self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
-                let (interval_ms, is_stopped) = (self.scopes.interval_ms(&crawl), self.scopes.is_stopped(&crawl));
+                let (terms, is_stopped) = (self.scopes.terms(&crawl), self.scopes.is_stopped(&crawl));
                 for partition in self.open.values_mut() {
-                    partition.set_interval(&crawl, interval_ms, now);
+                    partition.set_terms(&crawl, terms, now);
                     if is_stopped {
                         partition.end_pauses(&crawl, now);
                     }

@@ -7,6 +7,7 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Partition};
 use orbweaver_messages::{Discovered, DiscoveryKind, FrontierUrl, Millis, SeenEntry, Trail, Traps, UrlContext};
+use orbweaver_scope::rank;
 use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, admits};
 use orbweaver_stage::{Origin, Plan, Token};
 use orbweaver_url::{CrawlName, Fingerprint, SiteName, Slot, Url, WideDomains, parse, slot_of};
@@ -251,7 +252,8 @@ fn waiting(
     key: Option<String>,
     now: Millis,
 ) -> FrontierUrl {
-    let traps = rules.applied.definition.traps;
+    let definition = &rules.applied.definition;
+    let traps = definition.traps;
     let context = UrlContext {
         crawl: record.crawl.clone(),
         fingerprint,
@@ -264,8 +266,10 @@ fn waiting(
         via: record.via.clone(),
         chain: record.chain.clone(),
         trail: if traps == Traps::Off { Trail::default() } else { record.trail.clone() },
+        priority: record.priority,
         metadata: record.metadata.clone(),
     };
     let content = record.content.filter(|_| traps != Traps::Off);
-    FrontierUrl { traps, content, definition: rules.applied.version, ..FrontierUrl::admitted(context, now) }
+    let rank = rank(&definition.order, record.priority, record.depth, now);
+    FrontierUrl { traps, rank, content, definition: rules.applied.version, ..FrontierUrl::admitted(context, now) }
 }

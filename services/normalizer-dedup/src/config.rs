@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, Pins, Scope, Traps};
+use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope, Traps};
 use orbweaver_scope::Rules;
 use orbweaver_settings::{Conflict, Count, MINUTE, Section, Time};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION, WideDomains};
@@ -141,6 +141,8 @@ impl Config {
             paused: false,
             stopped: false,
             profile: FetchProfile::default(),
+            order: CrawlOrder::default(),
+            share: CrawlDefinition::EQUAL_SHARE,
             pins,
             created_at_ms: now,
             replaces: vec![],

@@ -16,7 +16,7 @@ pub const LINKS: &str = "orbweaver_normalizer_dedup_links_total";
 pub const SEEDS: &str = "orbweaver_normalizer_dedup_seeds_total";
 /// Records sent to the dead letters. Alert: any increase; the dead letters state the reason.
 pub const REJECTED: &str = "orbweaver_normalizer_dedup_rejected_records_total";
-/// Links by crawl (label `crawl`; crawls beyond the first 32 are combined as `(others)`) and by admission (label
+/// Links by crawl (label `crawl`; crawls beyond the first 100 are combined as `other`) and by admission (label
 /// `seen`: `first` or `again`): the dedup rate is the share of `again`. Alert: none.
 pub const CRAWL_LINKS: &str = "orbweaver_normalizer_dedup_crawl_links_total";
 /// Lookups answered by the recent cache. Alert: none.
@@ -56,7 +56,7 @@ pub const PLANS: &str = "orbweaver_normalizer_dedup_pending_plans";
 /// Records that wait for the definition of their crawl. Alert: above zero for minutes.
 pub const HELD: &str = "orbweaver_normalizer_dedup_undefined_crawl_records";
 
-/// Version of the definition applied to the links of a crawl (label `crawl`; the first 32 by name). Alert: differs
+/// Version of the definition applied to the links of a crawl (label `crawl`; the first 100 by name). Alert: differs
 /// between instances, or from the frontier's, for minutes; an instance does not tail `crawl.control`.
 pub const DEFINITION_VERSION: &str = "orbweaver_normalizer_dedup_definition_version";
 /// Unusable definitions in `crawl.control`; the previous one remains in force. Alert: any increase; the log states the

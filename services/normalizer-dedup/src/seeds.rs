@@ -33,6 +33,7 @@ pub(crate) fn discovered(
         chain: vec![],
         trail: orbweaver_messages::Trail::default(),
         content: None,
+        priority: seed.priority,
         metadata: seed.metadata.clone(),
         urls: vec![url.into()],
         found_at_ms: now,
@@ -63,6 +64,7 @@ mod tests {
             (&b"https://example.org/\xff"[..], "the seed is not UTF-8 from byte 20 on"),
             (b"{\"uri\": 1}", "not a valid seed message: unknown field `uri`"),
             (b"{\"url\": 1}", "not a valid seed message: invalid type"),
+            (br#"{"url": "a", "priority": 11}"#, "not a valid seed message: the priority is 11; allowed: -10 to 10"),
             (b"{", "not a valid seed message: EOF"),
             (br#"{"url": "a", "metadata": {"": "x"}}"#, "not a valid seed message: the metadata has a name of 0 bytes"),
         ] {

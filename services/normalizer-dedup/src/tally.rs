@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use orbweaver_scope::{Definitions, RuleRejection, Version};
+use orbweaver_scope::{CrawlLabels, Definitions, LABELLED_CRAWLS, RuleRejection, Version};
 use orbweaver_seen::{IndexStats, RecentCounts};
 use orbweaver_url::{CrawlName, UrlError};
 
@@ -113,8 +113,8 @@ pub struct DedupStats {
     pub(crate) damaged_seen: AtomicU64,
     tiers: Mutex<(RecentCounts, IndexStats)>,
     /// Admitted and repeated links, by crawl.
-    crawls: Mutex<BTreeMap<String, (u64, u64)>>,
-    /// Version of the applicable definition of the first [`NAMED_CRAWLS`] crawls by name, so that all instances show
+    crawls: Mutex<LinksByCrawl>,
+    /// Version of the applicable definition of the first [`LABELLED_CRAWLS`] crawls by name, so that all instances show
     /// the same ones.
     versions: Mutex<Vec<(String, Version)>>,
     pub(crate) refused_definitions: AtomicU64,
@@ -122,11 +122,12 @@ pub struct DedupStats {
     pub(crate) held: AtomicU64,
 }
 
-/// Number of crawls shown by name; all others are combined as [`OTHER_CRAWLS`], since the values of a label must be
-/// bounded.
-const NAMED_CRAWLS: usize = 32;
-/// Name for all other crawls; no crawl can have it.
-const OTHER_CRAWLS: &str = "(others)";
+/// Admitted and repeated links by the label of their crawl.
+#[derive(Debug, Default)]
+struct LinksByCrawl {
+    labels: CrawlLabels,
+    links: BTreeMap<String, (u64, u64)>,
+}
 
 impl DedupStats {
     /// Returns the number of links with this outcome.
@@ -154,8 +155,8 @@ impl DedupStats {
 
     /// Adds admitted and repeated links of a crawl.
     pub(crate) fn add_links(&self, crawl: &CrawlName, passed: u64, repeated: u64) {
-        let mut rates = lock(&self.crawls);
-        let name = if rates.contains_key(&**crawl) || rates.len() < NAMED_CRAWLS { &**crawl } else { OTHER_CRAWLS };
+        let LinksByCrawl { labels, links: rates } = &mut *lock(&self.crawls);
+        let name = labels.of(crawl);
         let sums = match rates.get_mut(name) {
             Some(sums) => sums,
             None => rates.entry(name.to_owned()).or_default(),
@@ -165,12 +166,12 @@ impl DedupStats {
 
     /// Returns the admitted and repeated links of each crawl.
     pub(crate) fn crawls(&self) -> BTreeMap<String, (u64, u64)> {
-        lock(&self.crawls).clone()
+        lock(&self.crawls).links.clone()
     }
 
     /// Publishes the applicable versions.
     pub(crate) fn show_versions(&self, definitions: &Definitions) {
-        let all = definitions.all().take(NAMED_CRAWLS).map(|(crawl, applied)| (crawl.to_string(), applied.version));
+        let all = definitions.all().take(LABELLED_CRAWLS).map(|(crawl, applied)| (crawl.to_string(), applied.version));
         *lock(&self.versions) = all.collect();
     }
 
@@ -210,15 +211,17 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_scope::OTHER_CRAWLS;
+
     use super::*;
 
     #[test]
     fn crawls_beyond_the_named_ones_are_counted_together() {
         let tally = DedupStats::default();
-        (0..NAMED_CRAWLS + 10).for_each(|number| tally.add_links(&format!("crawl-{number}").parse().unwrap(), 1, 2));
+        (0..LABELLED_CRAWLS + 10).for_each(|number| tally.add_links(&format!("crawl-{number}").parse().unwrap(), 1, 2));
         tally.add_links(&"crawl-3".parse().unwrap(), 5, 5);
         let all = tally.crawls();
-        assert_eq!((all.len(), all[OTHER_CRAWLS], all["crawl-3"]), (NAMED_CRAWLS + 1, (10, 20), (6, 7)));
+        assert_eq!((all.len(), all[OTHER_CRAWLS], all["crawl-3"]), (LABELLED_CRAWLS + 1, (10, 20), (6, 7)));
     }
 
     #[test]

@@ -6,10 +6,12 @@ use clap::{
     Args, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use orbweaver_messages::{Scope, Traps};
+use orbweaver_messages::{CrawlOrder, Scope, Traps};
 use orbweaver_scope::Revision;
 use orbweaver_url::{CrawlName, Policy};
 use serde::{Deserialize, Serialize};
+
+use crate::crawl::order;
 
 /// Heading of the options of `orbweaver crawl` that apply to a cluster only.
 #[cfg(feature = "cluster")]
@@ -137,6 +139,11 @@ pub struct Extent {
     /// after all other URLs of their site (learn), or also refuse them past a limit (strict) [default: learn].
     #[arg(long, value_parser = one_of(&TRAPS, Traps::name))]
     pub traps: Option<Traps>,
+    /// Order of the URLs of each site, for those that are found from now on: breadth-first, depth-first, best-first (new
+    /// ones near the seeds, and more of sites that answer well), or terms of the weight, such as
+    /// `depth=70%,half-life=2days,answers=30%` [default: breadth-first].
+    #[arg(long, value_name = "ORDER", value_parser = order::parse)]
+    pub order: Option<CrawlOrder>,
     /// Maximum link depth from a seed.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub max_depth: Option<Limit<u16>>,
@@ -157,9 +164,8 @@ impl Extent {
             max_depth: self.max_depth.map(|limit| limit.0),
             max_pages: self.max_pages.map(|limit| limit.0),
             traps: self.traps,
-            paused: None,
-            stopped: None,
-            profile: None,
+            order: self.order,
+            ..Revision::default()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, Pins, Scope};
+use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 
 use crate::{random::Random, settings::Settings, web::Web};
@@ -22,6 +22,8 @@ pub struct Revision {
     pub stopped: bool,
     /// Fetch profile from then on.
     pub profile: FetchProfile,
+    /// Order of the pages that are admitted from then on.
+    pub order: CrawlOrder,
     /// Versions that it replaces; if empty, it applies in any case.
     pub replaces: Vec<u64>,
 }
@@ -133,6 +135,17 @@ pub(crate) fn profile(
     revisions
 }
 
+/// Gives the crawl another order than breadth first in one of four schedules; each revision changes it.
+pub(crate) fn order(random: &mut Random, first: &mut Revision, mut revisions: Vec<Revision>) -> Vec<Revision> {
+    if random.chance(25) {
+        let orders = [CrawlOrder::BREADTH_FIRST, CrawlOrder::DEPTH_FIRST, CrawlOrder::BEST_FIRST];
+        for revision in std::iter::once(first).chain(&mut revisions) {
+            revision.order = orders[random.index(orders.len())];
+        }
+    }
+    revisions
+}
+
 /// Builds the definition of a web's crawl as of this revision.
 pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
@@ -147,6 +160,8 @@ pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, no
         paused: revision.paused,
         stopped: revision.stopped,
         profile: revision.profile.clone(),
+        order: revision.order,
+        share: CrawlDefinition::EQUAL_SHARE,
         pins: Pins {
             partitions: settings.partitions,
             suffix_list: SUFFIX_LIST_VERSION.to_owned(),

@@ -28,7 +28,7 @@ use crate::{
     pages::PageTruth,
     process::{Outside, SharedStore},
     random::Random,
-    revisions::{Revision, cap, definition, pause, profile, stop},
+    revisions::{Revision, cap, definition, order, pause, profile, stop},
     settings::{Service, Settings},
     time::Time,
     web::{Asked, Expectation, Served, Web},
@@ -108,6 +108,7 @@ impl Scenario {
         let revisions = pause(&mut random.split("pause"), &first, revisions);
         let revisions = stop(&mut random.split("stop"), &first, revisions);
         let revisions = profile(&mut random.split("profile"), web.interval_ms, &mut first, revisions);
+        let revisions = order(&mut random.split("order"), &mut first, revisions);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
             seed,

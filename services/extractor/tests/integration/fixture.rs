@@ -18,6 +18,7 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
     Page {
         context: UrlContext {
             depth: 2,
+            priority: 4.try_into().unwrap(),
             sighting: DiscoveryKind::Link,
             chain: vec!["http://a.test/old".into()],
             ..UrlContext::of_seed("main".parse().unwrap(), url.into(), "a.test".into())
@@ -45,7 +46,7 @@ pub(crate) fn delivered(offset: u64, page: Option<&Page>, value: Option<&[u8]>) 
         timestamp_ms: NOW,
         key: None,
         value: value.map(Bytes::copy_from_slice),
-        headers: page.map(|page| (PAGE_HEADER.to_owned(), encode(page))).into_iter().collect(),
+        headers: page.map(|page| (PAGE_HEADER.into(), encode(page))).into_iter().collect(),
     };
     (Origin { tp: PAGES, offset, assignment_epoch: 1 }, record)
 }

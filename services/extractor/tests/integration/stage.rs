@@ -85,6 +85,7 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
     for (record, site) in records[1..].iter().zip(sites) {
         let found: Discovered = decode("discovered", record.value.as_ref()).unwrap();
         assert_eq!((&*found.site, found.depth, found.sighting), (site, 3, DiscoveryKind::Link));
+        assert_eq!(found.priority, 4.try_into().unwrap(), "that of the page");
         assert_eq!((found.via.as_deref(), found.found_at_ms), (Some(URL), NOW));
         assert_eq!(record.key.as_deref(), Some(site.as_bytes()));
         assert_eq!(record.tp, TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(site), PARTITIONS)));

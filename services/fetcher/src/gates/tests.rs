@@ -9,6 +9,7 @@ fn queued_request(payload: usize, not_before_ms: Millis, interval_ms: u64) -> Qu
         not_after_ms: Millis::MAX,
         interval_ms,
         crawl: crawl(0),
+        share: 100,
         own_ms: 0,
         is_first: false,
     }
@@ -217,6 +218,18 @@ fn a_slow_crawl_keeps_its_own_delay_and_lets_others_of_the_site_go_before_it() {
     assert_eq!(gates.sites.len(), 1, "its delay still binds");
     assert_eq!(sent(&mut gates, 9101, 8), [0; 0]);
     assert!(gates.sites.is_empty());
+}
+
+#[test]
+fn crawls_have_free_slots_in_proportion_to_their_shares() {
+    let mut gates = SiteGates::new(8);
+    for site in 0..400 {
+        let request =
+            QueuedRequest { crawl: crawl(site % 2), share: [100, 300][site % 2], ..queued_request(site, 0, 100) };
+        gates.push(&format!("site{site}").into(), request, 0, 0).unwrap();
+    }
+    let sent: Vec<usize> = (0..20).flat_map(|_| sent(&mut gates, 101, 4)).collect();
+    assert_eq!((sent.len(), sent.iter().filter(|site| *site % 2 == 0).count()), (80, 20), "{sent:?}");
 }
 
 /// Requests as seen by the server of a site.

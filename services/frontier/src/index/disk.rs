@@ -23,7 +23,7 @@ use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{Fingerprint, SLOTS};
 
 use super::{
-    Index, IndexEntry, IndexError, QueueKey, Rank,
+    END_RANK, Index, IndexEntry, IndexError, QueueKey, Rank,
     encoding::{
         Prefix, apart, delay_key, entry_key, entry_value, mark_key, mark_value, order_key, order_value, queue_key,
         read_entry, read_mark, read_order, read_outdated, read_record, record_key, record_value,
@@ -49,7 +49,7 @@ const AHEAD: usize = 32;
 /// Number of entries removed per write.
 const DISCARD_CHUNK: usize = 16_384;
 /// Table names with the version of their content: a store with any other table is discarded.
-const TABLES: [&str; 3] = ["places-6", "records-6", "orders-6"];
+const TABLES: [&str; 3] = ["places-7", "records-7", "orders-7"];
 /// File in the directory that marks the store as damaged.
 const CONDEMNED: &str = "condemned";
 
@@ -346,7 +346,7 @@ impl Index for DiskIndex {
 
     fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
         let key = |rank| queue_key(self.partition, site, rank).to_vec();
-        let found = self.order(key(from)..=key((u16::MAX, Offset::MAX)), most)?;
+        let found = self.order(key(from)..=key(END_RANK), most)?;
         Ok(found.into_iter().map(|(_, entry)| entry.rank()).collect())
     }
 

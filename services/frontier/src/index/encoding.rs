@@ -11,7 +11,7 @@ use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use super::{CrawlKey, IndexEntry, QueueKey, Rank, is_demoted};
+use super::{CrawlKey, IndexEntry, QueueKey, Rank, by_weight, is_demoted};
 use crate::leases::LOST_DISPATCHES;
 
 /// Bit in the first byte of the keys of [`apart`]; partition numbers are below 16384.
@@ -73,9 +73,20 @@ pub(super) fn queue_key(partition: Prefix, site: QueueKey, (order, offset): Rank
     let mut key = [0; 20];
     key[..2].copy_from_slice(&partition);
     key[2..10].copy_from_slice(&site.0.to_be_bytes());
-    key[10..12].copy_from_slice(&order.to_be_bytes());
-    key[12..].copy_from_slice(&offset.to_be_bytes());
+    key[10..14].copy_from_slice(&order.to_be_bytes());
+    key[14..].copy_from_slice(&offset.min(LAST_OFFSET).to_be_bytes()[2..]);
     key
+}
+
+/// Highest offset in a key of the orders, which have six bytes for it: a partition with a million records per second
+/// reaches it after nine years.
+const LAST_OFFSET: Offset = (1 << 48) - 1;
+
+/// Decodes the rank at the end of a key of [`queue_key`].
+fn read_rank(bytes: [u8; 10]) -> Rank {
+    let [a, b, c, d, offset @ ..] = bytes;
+    let [e, f, g, h, i, j] = offset;
+    (u32::from_be_bytes([a, b, c, d]), u64::from_be_bytes([0, 0, e, f, g, h, i, j]))
 }
 
 /// Returns the lowest key of URLs that are delayed until `moment`.
@@ -109,47 +120,45 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
     };
     let rest: &[u8; 18] = rest.try_into().ok()?;
     let (fixed, fingerprint) = value.split_at_checked(8)?;
-    let offset = u64::from_be_bytes(*rest[10..].first_chunk()?);
+    let rank = read_rank(*rest[8..].first_chunk()?);
     let entry = IndexEntry {
         crawl: CrawlKey(u32::from_be_bytes(*fixed[4..].first_chunk()?)),
         site: QueueKey(u64::from_be_bytes(*rest.first_chunk()?)),
         depth: u16::from_be_bytes([fixed[2], fixed[3]]),
-        offset,
+        by_weight: by_weight(rank),
+        offset: rank.1,
         failures: fixed[0],
         blocks: fixed[1],
-        demoted: is_demoted((u16::from_be_bytes([rest[8], rest[9]]), offset)),
+        demoted: is_demoted(rank),
         not_before_ms,
     };
     Some((fingerprint.try_into().ok().map(Fingerprint), entry))
 }
 
-/// Bit of demoted URLs in the offset of an entry; offsets are below it, as in Kafka.
-const DEMOTED_BIT: u64 = 1 << 63;
-
 /// Encodes an entry. The time comes last, and only for a delayed URL.
 pub(super) fn entry_value(entry: &IndexEntry) -> fjall::UserValue {
-    let mut value = [0; 32];
-    value[..8].copy_from_slice(&(entry.offset | if entry.demoted { DEMOTED_BIT } else { 0 }).to_be_bytes());
-    value[8..16].copy_from_slice(&entry.site.0.to_be_bytes());
-    value[16..18].copy_from_slice(&entry.depth.to_be_bytes());
-    value[18..20].copy_from_slice(&[entry.failures, entry.blocks]);
-    value[20..24].copy_from_slice(&entry.crawl.0.to_be_bytes());
-    value[24..].copy_from_slice(&entry.not_before_ms.to_be_bytes());
-    if entry.is_delayed() { value.into() } else { value[..24].into() }
+    let mut value = [0; 34];
+    value[..18].copy_from_slice(&queue_key([0; 2], entry.site, entry.rank())[2..]);
+    value[18..20].copy_from_slice(&entry.depth.to_be_bytes());
+    value[20..22].copy_from_slice(&[entry.failures, entry.blocks]);
+    value[22..26].copy_from_slice(&entry.crawl.0.to_be_bytes());
+    value[26..].copy_from_slice(&entry.not_before_ms.to_be_bytes());
+    if entry.is_delayed() { value.into() } else { value[..26].into() }
 }
 
 /// Decodes an entry. `None` if the value is damaged.
 pub(super) fn read_entry(value: &[u8]) -> Option<IndexEntry> {
-    let (fixed, moment) = value.split_at_checked(24)?;
-    let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+    let (fixed, moment) = value.split_at_checked(26)?;
+    let rank = read_rank(*fixed[8..].first_chunk()?);
     Some(IndexEntry {
-        offset: number(0)? & !DEMOTED_BIT,
-        demoted: number(0)? & DEMOTED_BIT != 0,
-        crawl: CrawlKey(u32::from_be_bytes(*fixed[20..].first_chunk()?)),
-        site: QueueKey(number(8)?),
-        depth: u16::from_be_bytes([fixed[16], fixed[17]]),
-        failures: fixed[18],
-        blocks: fixed[19],
+        offset: rank.1,
+        by_weight: by_weight(rank),
+        demoted: is_demoted(rank),
+        crawl: CrawlKey(u32::from_be_bytes(*fixed[22..].first_chunk()?)),
+        site: QueueKey(u64::from_be_bytes(*fixed.first_chunk()?)),
+        depth: u16::from_be_bytes([fixed[18], fixed[19]]),
+        failures: fixed[20],
+        blocks: fixed[21],
         not_before_ms: if moment.is_empty() { 0 } else { i64::from_be_bytes(moment.try_into().ok()?) },
     })
 }
@@ -176,6 +185,8 @@ struct Stored<'a> {
     #[serde(borrow)]
     chain: Vec<&'a str>,
     traps: u8,
+    rank: Option<u32>,
+    priority: i8,
     trail: Trail,
     content: Option<u32>,
     #[serde(borrow)]
@@ -216,6 +227,8 @@ pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
         chain: context.chain.iter().map(String::as_str).collect(),
         traps: u8::try_from(traps).unwrap_or_default(),
         trail: context.trail.clone(),
+        rank: waiting.rank,
+        priority: context.priority.doublings(),
         content: waiting.content,
         metadata: context.metadata.iter().collect(),
     };
@@ -240,9 +253,11 @@ pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
             via: stored.via.map(str::to_owned),
             chain: stored.chain.into_iter().map(str::to_owned).collect(),
             trail: stored.trail,
+            priority: i64::from(stored.priority).try_into().ok()?,
             metadata: entries(&stored.metadata).try_into().ok()?,
         },
         traps: *TRAPS.get(usize::from(stored.traps))?,
+        rank: stored.rank,
         content: stored.content,
         failures: stored.failures,
         blocks: stored.blocks,
@@ -266,12 +281,13 @@ mod tests {
     use super::*;
 
     fn entry() -> impl Strategy<Value = IndexEntry> {
-        let numbers = (0..DEMOTED_BIT, any::<(u64, u32)>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
-        numbers.prop_map(|(offset, (site, crawl), depth, failures, blocks, not_before_ms)| IndexEntry {
+        let numbers = (0..=LAST_OFFSET, any::<(u64, u32, u32)>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
+        numbers.prop_map(|(offset, (site, crawl, rank), depth, failures, blocks, not_before_ms)| IndexEntry {
             offset,
             crawl: CrawlKey(crawl),
             site: QueueKey(site),
             depth,
+            by_weight: by_weight((rank, 0)),
             failures,
             blocks,
             demoted: failures > 127,
@@ -281,14 +297,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(entry in entry(), bytes in any::<[u8; 16]>(), cut in 0usize..32) {
+        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(entry in entry(), bytes in any::<[u8; 16]>(), cut in 0usize..34) {
             let (key, value) = (order_key([1, 2], &entry), order_value(Fingerprint(bytes), &entry));
             let fingerprint = entry.is_delayed().then_some(Fingerprint(bytes));
             prop_assert_eq!(read_order(&key, &value), Some((fingerprint, entry)));
             prop_assert_eq!(read_order(&key[..cut.min(19)], &value), None);
             prop_assert_eq!(read_entry(&entry_value(&entry)), Some(entry));
             let whole = entry_value(&entry);
-            prop_assert!(cut == 24 || cut >= whole.len() || read_entry(&whole[..cut]).is_none());
+            prop_assert!(cut == 26 || cut >= whole.len() || read_entry(&whole[..cut]).is_none());
         }
 
         #[test]
@@ -313,11 +329,13 @@ mod tests {
                     sighting: SIGHTINGS[usize::from(numbers.1 % 3)],
                     via: (numbers.2 > 127).then(|| texts[4].clone()),
                     chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
+                    priority: i64::from(numbers.2 % 11).try_into().unwrap(),
                     metadata: entries(&[("a", texts[0].as_str())][..usize::from(numbers.2 % 2)]).try_into().unwrap(),
                     trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
                     ..UrlContext::of_seed(CrawlName::new(&texts[0]).unwrap_or_default(), texts[1].clone(), texts[3].as_str().into())
                 },
                 traps: TRAPS[usize::from(numbers.2 % 3)],
+                rank: (numbers.2 > 127).then_some(u32::from(numbers.0) * 5),
                 content: (numbers.1 > 127).then_some(u32::from(numbers.0)),
                 failures: numbers.1,
                 blocks: numbers.2,

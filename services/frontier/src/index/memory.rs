@@ -10,7 +10,7 @@ use orbweaver_messages::{FrontierUrl, Millis};
 use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::Fingerprint;
 
-use super::{Index, IndexEntry, IndexError, QueueKey, Rank};
+use super::{END_RANK, Index, IndexEntry, IndexError, QueueKey, Rank};
 
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
@@ -62,12 +62,12 @@ impl Index for MemoryIndex {
     }
 
     fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
-        let behind = self.orders.range((0, site, from)..=(0, site, (u16::MAX, Offset::MAX)));
+        let behind = self.orders.range((0, site, from)..=(0, site, END_RANK));
         Ok(behind.take(most).map(|((_, _, rank), _)| *rank).collect())
     }
 
     fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
-        let end = |at_ms| (at_ms, QueueKey(u64::MAX), (u16::MAX, Offset::MAX));
+        let end = |at_ms| (at_ms, QueueKey(u64::MAX), END_RANK);
         let delayed = self.orders.range((Bound::Excluded(end(0)), Bound::Included(end(until_ms.max(0)))));
         Ok(delayed.take(most).map(|(_, delayed)| *delayed).collect())
     }

@@ -10,7 +10,7 @@
 //! or without the time of the previous write, came later, or a tombstone of an earlier record. It must be re-appended,
 //! also by a later owner, which does not read these records again; compaction keeps only the last record.
 //!
-//! A URL is in one of two orders: by site, depth and offset ("queued"), or by the earliest time of its next request
+//! A URL is in one of two orders: by site, weight and offset ("queued"), or by the earliest time of its next request
 //! ("delayed"). Whether a URL is demoted is the only information in the index that is in no record; it may be lost.
 
 mod disk;
@@ -22,31 +22,56 @@ use std::collections::BTreeMap;
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{FrontierUrl, Millis};
+use orbweaver_scope::rank_of_depth;
 use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64;
 
 pub use disk::{DiskIndex, FrontierIndex};
 pub use error::IndexError;
 pub use memory::MemoryIndex;
 
-/// Identifies the queue of a crawl at a site in eight bytes (xxh3 of both names): each crawl has its own queue at a
-/// site, so that a paused crawl does not block another. Two queues of one partition with the same id would share their
+/// Identifies the queue of a crawl at a site in eight bytes: each crawl has its own queue at a site, so that a paused crawl
+/// does not block another. The keys of the crawl and of the queue determine that of the site. Two queues of one partition with the same id would share their
 /// order and scheduling, and nothing else; with ten million queues, this is expected once in some four hundred thousand
 /// pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueKey(pub u64);
 
 impl QueueKey {
-    /// Returns the id of a crawl's queue at this site.
+    /// Returns the key of a crawl's queue at this site.
     #[must_use]
     pub fn of(crawl: &CrawlName, site: &SiteName) -> Self {
-        Self(xxh3_64_with_seed(site.as_bytes(), xxh3_64(crawl.as_bytes())))
+        Self::at(SiteKey::of(site), CrawlKey::of(crawl))
+    }
+
+    /// Returns the key of a crawl's queue at the site with this key.
+    #[must_use]
+    pub fn at(site: SiteKey, crawl: CrawlKey) -> Self {
+        Self(site.0 ^ crawl.spread())
+    }
+
+    /// Returns the site of this queue of a crawl.
+    #[must_use]
+    pub fn site(self, crawl: CrawlKey) -> SiteKey {
+        SiteKey(self.0 ^ crawl.spread())
+    }
+}
+
+/// Identifies a site in eight bytes (xxh3 of its name).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteKey(pub u64);
+
+impl SiteKey {
+    /// Returns the key of a site.
+    #[must_use]
+    pub fn of(site: &SiteName) -> Self {
+        Self(xxh3_64(site.as_bytes()))
     }
 }
 
 /// Identifies a crawl in four bytes (xxh3 of its name), for counts and limits. Two crawls with the same key would complete
-/// only together, and have the limits of dispatches in flight of one of them; with a thousand crawls, this is expected
+/// only together, and have the queues and the limits of dispatches in flight of one of them; with a thousand crawls, this is expected
 /// once in some nine thousand pipelines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CrawlKey(pub u32);
@@ -58,17 +83,30 @@ impl CrawlKey {
     pub fn of(crawl: &CrawlName) -> Self {
         Self(xxh3_64(crawl.as_bytes()) as u32)
     }
+
+    /// Returns the key as 64 evenly spread bits.
+    fn spread(self) -> u64 {
+        xxh3_64(&self.0.to_be_bytes())
+    }
 }
 
-/// Order within a site: demoted URLs last, otherwise lowest depth first, then first come, first served.
-pub type Rank = (u16, Offset);
+/// Order within a site: demoted URLs last, otherwise the heaviest first, then first come, first served.
+pub type Rank = (u32, Offset);
 
-/// Bit of demoted URLs in the first part of a rank. Depths from this value on are ranked as equal.
-const DEMOTED_RANK: u16 = 0x8000;
+/// Greater than all ranks of URLs.
+pub(crate) const END_RANK: Rank = (u32::MAX, Offset::MAX);
+
+/// Bit of demoted URLs in the first part of a rank; ranks by weight are below it.
+const DEMOTED_RANK: u32 = 1 << 31;
 
 /// Returns `true` for the rank of a demoted URL.
 pub(crate) fn is_demoted(rank: Rank) -> bool {
     rank.0 >= DEMOTED_RANK
+}
+
+/// Returns the part of a rank that is determined by the weight.
+fn by_weight(rank: Rank) -> u32 {
+    rank.0 & !DEMOTED_RANK
 }
 
 /// Entry of a URL in the index.
@@ -81,6 +119,8 @@ pub struct IndexEntry {
     pub site: QueueKey,
     /// Link depth from the seed.
     pub depth: u16,
+    /// Rank by weight; see [`orbweaver_scope::rank`].
+    pub by_weight: u32,
     /// Failed attempts.
     pub failures: u8,
     /// Attempts that got a 429 or 503 response.
@@ -100,6 +140,7 @@ impl IndexEntry {
             crawl: CrawlKey::of(&waiting.context.crawl),
             site: QueueKey::of(&waiting.context.crawl, &waiting.context.site),
             depth: waiting.context.depth,
+            by_weight: waiting.rank.unwrap_or_else(|| rank_of_depth(waiting.context.depth)).min(DEMOTED_RANK - 1),
             failures: waiting.failures,
             blocks: waiting.blocks,
             demoted: false,
@@ -122,7 +163,7 @@ impl IndexEntry {
     /// Returns the position in the order of the site.
     #[must_use]
     pub fn rank(&self) -> Rank {
-        (self.depth.min(DEMOTED_RANK - 1) | if self.demoted { DEMOTED_RANK } else { 0 }, self.offset)
+        (self.by_weight | if self.demoted { DEMOTED_RANK } else { 0 }, self.offset)
     }
 }
 

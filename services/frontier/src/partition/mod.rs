@@ -34,6 +34,7 @@ use crate::{
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, is_demoted},
     leases::{Lease, Leases},
     offsets::Offsets,
+    site_weight::CrawlTerms,
     sites::{SiteQueues, Source},
 };
 
@@ -216,9 +217,9 @@ impl PartitionFrontier {
         self.owner.epoch
     }
 
-    /// Sets the crawl's own interval between requests to a site, in milliseconds, or none.
-    pub(crate) fn set_interval(&mut self, crawl: &CrawlName, interval_ms: Option<u64>, now: Millis) {
-        self.sites.set_interval(CrawlKey::of(crawl), interval_ms, now);
+    /// Sets the terms of a crawl; `None`: it is not defined.
+    pub(crate) fn set_terms(&mut self, crawl: &CrawlName, terms: Option<CrawlTerms>, now: Millis) {
+        self.sites.set_terms(CrawlKey::of(crawl), terms, now);
     }
 
     /// Ends the pauses of the queues of a crawl.
@@ -286,6 +287,7 @@ impl PartitionFrontier {
                 passed_over += 1;
                 continue;
             };
+            self.sites.set_weight(site, turn.scopes.site_weight(&waiting.context.site));
             let id = self.owner.next_id();
             let last = waiting.failures.saturating_add(1) >= self.config.max_attempts;
             let mut dispatch = Dispatch::of(&waiting, id, last, turn.now);

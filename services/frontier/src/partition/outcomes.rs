@@ -9,6 +9,7 @@ use crate::{
     decision::{Decision, DecisionContext},
     index::{IndexEntry, IndexError, QueueKey},
     leases::{LOST_DISPATCHES, Lease},
+    site_weight::score,
 };
 
 /// Maximum pause after a deferral that is measured from the local time instead of the rate-limiter's, in milliseconds.
@@ -27,6 +28,9 @@ impl PartitionFrontier {
         turn.pages.outcome(self.owner.partition, origin.offset, page_of);
         if let Some(delay) = outcome.crawl_delay_ms {
             self.sites.learn_delay(QueueKey::of(&outcome.context.crawl, &outcome.context.site), delay);
+        }
+        if let Some(score) = score(outcome) {
+            self.sites.learn_score(QueueKey::of(&outcome.context.crawl, &outcome.context.site), score);
         }
         let fingerprint = outcome.context.fingerprint;
         let (leased, has_lesser) = match self.active.get(&fingerprint) {

@@ -4,6 +4,7 @@
 
 mod held;
 mod narrowed;
+mod order;
 mod pages;
 mod play;
 mod probes;

@@ -3,9 +3,11 @@
 use futures::FutureExt;
 use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, DiscoveryKind, Scope, ScopeEntry, SeenBatch, Trail, Traps, decode, encode, topic,
+    CrawlDefinition, Discovered, DiscoveryKind, Priority, Scope, ScopeEntry, SeenBatch, Trail, Traps, decode, encode,
+    topic,
 };
 use orbweaver_normalizer_dedup::{Config, LinkOutcome, NormalizerDedup};
+use orbweaver_scope::rank_of_depth;
 use orbweaver_stage::{RestoreFrom, Stage, StageError, Step};
 use orbweaver_url::CrawlName;
 
@@ -46,6 +48,22 @@ fn a_seed_is_queued_with_its_depth_and_its_metadata() {
     live(&mut world);
     let context = &world.waiting()[0].context;
     assert_eq!((context.depth, context.metadata.iter().collect::<Vec<_>>()), (3, vec![("customer", "42")]));
+}
+
+#[test]
+fn the_rank_of_a_url_is_determined_by_the_order_of_the_crawl_its_depth_and_the_priority_of_its_seed() {
+    let mut world = World::defined(4, Scope::Any, None);
+    world.seed(r#"{"url": "example.org", "priority": 2}"#);
+    let priority = 2.try_into().expect("permitted");
+    world.discovered(&Discovered { priority, ..links("example.org", 2, &["https://example.org/2"]) });
+    world.links("example.org", 2, &["https://example.org/plain"]);
+    live(&mut world);
+    let ranks = world.waiting().into_iter().map(|url| (url.context.depth, url.context.priority, url.rank));
+    let mut ranks: Vec<_> = ranks.collect();
+    ranks.sort_unstable();
+    let of = |depth| Some(rank_of_depth(depth));
+    let expected = [(0, priority, of(0).map(|rank| rank - 2048)), (2, Priority::default(), None), (2, priority, of(0))];
+    assert_eq!(ranks, expected);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, DiscoveryKind, FrontierUrl, Pins, Scope, SeedMetadata, SeenBatch, SeenEntry, Topic,
-    Trail, crawl_key, decode, encode, topic,
+    CrawlDefinition, Discovered, DiscoveryKind, FrontierUrl, Pins, Priority, Scope, SeedMetadata, SeenBatch, SeenEntry,
+    Topic, Trail, crawl_key, decode, encode, topic,
 };
 use orbweaver_normalizer_dedup::{Config, IndexKind, NormalizerDedup};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, RestoreFrom, Stage, StageError, Step};
@@ -143,6 +143,7 @@ pub(crate) fn links(site: &str, depth: u16, urls: &[&str]) -> Discovered {
         chain: vec![],
         trail: Trail::default(),
         content: None,
+        priority: Priority::default(),
         metadata: SeedMetadata::default(),
         urls: urls.iter().map(|url| (*url).to_owned()).collect(),
         found_at_ms: 5,

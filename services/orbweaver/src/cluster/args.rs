@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMITS, kafka::GroupProtocol};
+use orbweaver_messages::Priority;
 use orbweaver_url::{CrawlName, Policy};
 
 use super::profile::ProfileOptions;
@@ -103,6 +104,10 @@ pub struct SeedArgs {
     /// Crawl of the seeds, unless a JSON object names another.
     #[arg(long, value_name = "NAME", default_value_t)]
     pub crawl: CrawlName,
+    /// Priority of the seeds that have none, and of the URLs that are found from there, from -10 to 10: each step doubles
+    /// their weight, as one link less from the seed does.
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true, allow_negative_numbers = true)]
+    pub priority: Priority,
     #[command(flatten)]
     pub cluster: Cluster,
 }
@@ -198,6 +203,8 @@ pub struct CrawlsCreate {
     pub extent: Extent,
     #[command(flatten)]
     pub profile: ProfileOptions,
+    #[command(flatten)]
+    pub share: ShareOption,
     /// Canonicalization policy; it cannot change later [default: standard].
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
@@ -206,6 +213,15 @@ pub struct CrawlsCreate {
     pub wide_domain: Vec<String>,
     #[command(flatten)]
     pub cluster: Cluster,
+}
+
+/// Share of a crawl.
+#[derive(Debug, Args)]
+pub struct ShareOption {
+    /// Share of dispatches and fetch slots, relative to the other crawls that have URLs to fetch, from 1 to 10000
+    /// [default: 100].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub share: Option<u32>,
 }
 
 /// Arguments of `orbweaver crawls set`.
@@ -217,6 +233,8 @@ pub struct CrawlsSet {
     pub extent: Extent,
     #[command(flatten)]
     pub profile: ProfileOptions,
+    #[command(flatten)]
+    pub share: ShareOption,
     /// Reset the user agent and all other settings of requests to those of the services, except those given here.
     #[arg(long)]
     pub default_profile: bool,
@@ -261,12 +279,18 @@ pub enum SiteVerb {
         #[command(flatten)]
         cluster: Cluster,
     },
-    /// Set the maximum rate of requests to a site instead of the configured one.
+    /// Set the maximum rate of requests to a site, or its weight.
+    #[command(group = clap::ArgGroup::new("setting").required(true).multiple(true))]
     Set {
         /// Requests per second, from 0.001 to 10, or `default` for the configured rate. A crawl-delay and refusals still
         /// slow the site down.
-        #[arg(long, value_name = "N|default")]
-        rate: SiteRate,
+        #[arg(long, value_name = "N|default", group = "setting")]
+        rate: Option<SiteRate>,
+        /// Weight of the site's URLs compared with those of other sites, in percent, from 1 to 10000: how often its turn
+        /// comes while more sites are due than can be requested. 100 is that of a site without settings. It applies from
+        /// the next request to the site on.
+        #[arg(long, value_name = "PERCENT", group = "setting", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        weight: Option<u32>,
         #[command(flatten)]
         target: SiteChange,
     },

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     crawl::{
         definition::{self, Revised},
+        order,
         progress::number,
     },
     exit::{Failure, failed},
@@ -74,7 +75,7 @@ async fn create(log: &dyn Log, new: &CrawlsCreate, profile: FetchProfile) -> Res
     let pins = definition::pins(partitions, canonical.unwrap_or_default(), wide);
     let now = SystemClock.now();
     let plain = definition::new(name, extent.scope.unwrap_or(Scope::Host), pins, now);
-    let revision = Revision { profile: Some(profile), ..extent.revision() };
+    let revision = Revision { profile: Some(profile), share: new.share.share, ..extent.revision() };
     let wanted = revision.of(&plain).map_err(|error| definition::refused(&error))?;
     let version = write_new(log, wanted, now).await?;
     to_stdout(|out| writeln!(out, "crawl `{name}`: created as version {version}"))
@@ -152,8 +153,7 @@ impl<'a> Shown<'a> {
 
     /// Returns the text of `crawls show`.
     fn text(&self) -> String {
-        let CrawlDefinition { name, scope, include, exclude, max_depth, max_pages, traps, pins, created_at_ms, .. } =
-            self.definition;
+        let CrawlDefinition { name, scope, include, exclude, max_depth, max_pages, traps, pins, .. } = self.definition;
         let list =
             |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join("\n               ") };
         let depth = max_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string());
@@ -170,9 +170,11 @@ impl<'a> Shown<'a> {
             format!("  max depth    {depth}"),
             format!("  max pages    {pages}"),
             format!("  traps        {}", traps.name()),
+            format!("  order        {}", order::shown(&self.definition.order)),
+            format!("  share        {}", number(self.definition.share.into())),
             format!("  canonical    {}", pins.canonical_policy),
             format!("  wide domains {}", list(&pins.wide_domains)),
-            format!("  created      {}", rfc3339(*created_at_ms)),
+            format!("  created      {}", rfc3339(self.definition.created_at_ms)),
         ];
         lines.extend(profile::lines(&self.definition.profile));
         if let Some(reason) = &self.refused {
@@ -225,10 +227,10 @@ fn given(set: &CrawlsSet) -> Result<FetchProfile, Failure> {
     let given = set.profile.given()?;
     let in_profile = set.default_profile || given != FetchProfile::default();
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
-    if set.extent.revision() == Revision::default() && !in_profile && !pinned {
+    if set.extent.revision() == Revision::default() && set.share.share.is_none() && !in_profile && !pinned {
         return Err(Failure::Usage(
-            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --traps, or a setting of \
-             requests, such as --rate"
+            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --traps, --order, --share, or \
+             a setting of requests, such as --rate"
                 .to_owned(),
         ));
     }
@@ -238,7 +240,7 @@ fn given(set: &CrawlsSet) -> Result<FetchProfile, Failure> {
 /// Returns the requested change of a definition.
 fn revision(set: &CrawlsSet, given: &FetchProfile, current: &CrawlDefinition) -> Revision {
     let present = if set.default_profile { FetchProfile::default() } else { current.profile.clone() };
-    Revision { profile: Some(profile::merge(present, given)), ..set.extent.revision() }
+    Revision { profile: Some(profile::merge(present, given)), share: set.share.share, ..set.extent.revision() }
 }
 
 async fn change(

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use orbweaver_log::Log;
+use orbweaver_messages::Priority;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::CrawlName;
 
@@ -39,20 +40,20 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
         if definition.stopped {
             return Err(Failure::Usage(format!("the crawl `{}` has been stopped: it admits no seeds", args.crawl)));
         }
-        let written = write(&log, &args.urls, args.seeds.as_deref(), &args.crawl).await?;
+        let written = write(&log, &args.urls, args.seeds.as_deref(), (&args.crawl, args.priority)).await?;
         eprintln!("{written} seeds");
         Ok(())
     })
 }
 
-/// Writes URLs and the lines of a file, with the names of their crawls. Returns their number once all are acknowledged.
+/// Writes URLs and the lines of a file, with the names of their crawls and their priorities. Returns their number once all are acknowledged.
 pub async fn write(
     log: &dyn Log,
     urls: &[String],
     file: Option<&std::path::Path>,
-    crawl: &CrawlName,
+    (crawl, priority): (&CrawlName, Priority),
 ) -> Result<u64, Failure> {
-    let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?.of_crawl(crawl);
+    let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?.of_crawl(crawl, priority);
     for url in urls {
         writer.add(Bytes::copy_from_slice(url.as_bytes())).await.map_err(failed)?;
     }
@@ -78,18 +79,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_seed_has_the_name_of_its_crawl_also_if_that_is_default() {
+    async fn every_seed_has_the_name_of_its_crawl_also_if_that_is_default_and_a_priority() {
         let log = MemoryLog::new(&[TopicSpec::new(SEEDS, 1, Cleanup::Delete)]);
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seeds.txt");
-        std::fs::write(&file, "example.com\n{\"url\":\"example.net\",\"crawl\":\"news\"}\n").unwrap();
-        assert_eq!(write(&log, &["example.org".to_owned()], Some(&file), &CrawlName::default()).await.unwrap(), 3);
+        std::fs::write(&file, "example.com\n{\"url\":\"example.net\",\"crawl\":\"news\",\"priority\":-1}\n").unwrap();
+        let (urls, defaults) = (["example.org".to_owned()], (&CrawlName::default(), 2.try_into().unwrap()));
+        assert_eq!(write(&log, &urls, Some(&file), defaults).await.unwrap(), 3);
         let records = log.records(TopicPartition::new(SEEDS, 0));
         let values: Vec<Bytes> = records.into_iter().filter_map(|record| record.value).collect();
         let seeds = [
-            r#"{"url":"example.org","crawl":"default"}"#,
-            r#"{"url":"example.com","crawl":"default"}"#,
-            r#"{"url":"example.net","crawl":"news"}"#,
+            r#"{"url":"example.org","crawl":"default","priority":2}"#,
+            r#"{"url":"example.com","crawl":"default","priority":2}"#,
+            r#"{"url":"example.net","crawl":"news","priority":-1}"#,
         ];
         assert_eq!(values, seeds);
     }

@@ -29,12 +29,16 @@ pub fn run(verb: &SiteVerb) -> Result<(), Failure> {
                 let log = cluster.connect().await?;
                 show(&log, &site_of(&log, site).await?, *json).await
             }
-            SiteVerb::Set { rate, target } => {
-                let interval_ms = match rate {
-                    SiteRate::Default => None,
-                    SiteRate::Interval(interval_ms) => Some(*interval_ms),
+            SiteVerb::Set { rate, weight, target } => {
+                let edit = |settings: &mut SiteSettings| {
+                    match rate {
+                        Some(SiteRate::Default) => settings.interval_ms = None,
+                        Some(SiteRate::Interval(interval_ms)) => settings.interval_ms = Some(*interval_ms),
+                        None => {}
+                    }
+                    settings.weight_percent = weight.or(settings.weight_percent);
                 };
-                set(target, |settings| settings.interval_ms = interval_ms).await
+                set(target, edit).await
             }
             SiteVerb::Freeze { target } => set(target, |settings| settings.frozen = true).await,
             SiteVerb::Thaw { target } => set(target, |settings| settings.frozen = false).await,
@@ -69,13 +73,14 @@ async fn show(log: &dyn Log, site: &SiteName, json: bool) -> Result<(), Failure>
 }
 
 fn text(shown: &Shown<'_>) -> String {
-    let SiteSettings { site, frozen, interval_ms, set_at_ms, .. } = shown.settings;
+    let SiteSettings { site, frozen, interval_ms, weight_percent, set_at_ms, .. } = shown.settings;
     let Some(version) = shown.version else { return format!("site `{site}` has no settings of its own") };
     let rate = interval_ms.map_or_else(|| "as configured".to_owned(), |ms| format!("a request every {ms} ms at most"));
     let lines = [
         format!("site `{site}`, version {version} of its settings"),
         format!("  frozen  {}", if *frozen { "yes" } else { "no" }),
         format!("  rate    {rate}"),
+        format!("  weight  {} %", weight_percent.unwrap_or(100)),
         format!("  set     {}", rfc3339(*set_at_ms)),
     ];
     lines.join("\n")

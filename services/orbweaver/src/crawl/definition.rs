@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    CrawlDefinition, FetchProfile, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL,
+    CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL,
 };
 use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Definitions, Revision, RevisionError, Version};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
@@ -46,6 +46,8 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         paused: false,
         stopped: false,
         profile: FetchProfile::default(),
+        order: CrawlOrder::default(),
+        share: CrawlDefinition::EQUAL_SHARE,
         pins,
         created_at_ms: now,
         replaces: vec![],
@@ -62,6 +64,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
         max_depth: settings.max_depth,
         max_pages: settings.max_pages,
         traps: settings.traps,
+        order: settings.order,
         ..new(&CrawlName::default(), settings.scope, pins, now)
     }
 }
@@ -81,7 +84,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
             known.pins, wanted.pins
         )));
     }
-    let CrawlDefinition { scope, include, exclude, max_depth, max_pages, traps, .. } = wanted;
+    let CrawlDefinition { scope, include, exclude, max_depth, max_pages, traps, order, .. } = wanted;
     let revision = Revision {
         scope: Some(scope),
         include: Some(include),
@@ -89,9 +92,8 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         max_depth: Some(max_depth),
         max_pages: Some(max_pages),
         traps: Some(traps),
-        paused: None,
-        stopped: None,
-        profile: None,
+        order: Some(order),
+        ..Revision::default()
     };
     revise(log, &CrawlName::default(), |_| revision, None, now).await.map(drop)
 }
@@ -234,11 +236,12 @@ pub fn refused(error: &RevisionError) -> Failure {
     let option = match error {
         RevisionError::Patterns(error) => error.list(),
         RevisionError::Narrower { .. } => "scope",
-        RevisionError::Profile(error) => match error.setting {
+        RevisionError::Setting(error) => match error.setting {
             "user_agent" => "user-agent",
             "headers" => "header",
             "interval_ms" => "rate",
             "max_body_bytes" => "max-body",
+            "depth_percent" | "half_life_ms" | "answers_percent" => "order",
             setting => setting,
         },
         RevisionError::Pinned { .. } | RevisionError::Stopped(_) => return Failure::Usage(error.to_string()),

@@ -7,6 +7,7 @@
 pub mod definition;
 mod headers;
 pub mod monitor;
+pub mod order;
 pub mod pipeline;
 pub mod prepare;
 pub mod progress;

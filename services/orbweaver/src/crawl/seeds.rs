@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use orbweaver_log::{Log, LogError, Partition, Record, TopicPartition};
-use orbweaver_messages::{Millis, Seed, encode, topic::SEEDS};
+use orbweaver_messages::{Millis, Priority, Seed, encode, topic::SEEDS};
 use orbweaver_url::CrawlName;
 
 use crate::exit::{Failure, failed};
@@ -21,8 +21,8 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 pub struct SeedWriter<'a> {
     log: &'a dyn Log,
     now: Millis,
-    /// Crawl of the seeds that name none; `None`: they are written as they are.
-    crawl: Option<CrawlName>,
+    /// Crawl of the seeds that name none, and priority of those that have none; `None`: they are written as they are.
+    defaults: Option<(CrawlName, Priority)>,
     partitions: Partition,
     batch: Vec<Record>,
     written: u64,
@@ -31,14 +31,14 @@ pub struct SeedWriter<'a> {
 impl<'a> SeedWriter<'a> {
     /// Creates a writer to `log`; the seeds carry the time `now`, and no name of a crawl: for a log of one crawl.
     pub fn new(log: &'a dyn Log, now: Millis) -> Result<Self, LogError> {
-        Ok(Self { log, now, crawl: None, partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
+        Ok(Self { log, now, defaults: None, partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
     }
 
-    /// Writes the name of this crawl into all seeds that name none. On a cluster these would otherwise belong to the
-    /// crawl that `normalizer_dedup.default_crawl` names.
+    /// Writes the name of this crawl into all seeds that name none, and this priority into those that have none. On a
+    /// cluster the former would otherwise belong to the crawl that `normalizer_dedup.default_crawl` names.
     #[must_use]
-    pub fn of_crawl(mut self, crawl: &CrawlName) -> Self {
-        self.crawl = Some(crawl.clone());
+    pub fn of_crawl(mut self, crawl: &CrawlName, priority: Priority) -> Self {
+        self.defaults = Some((crawl.clone(), priority));
         self
     }
 
@@ -47,8 +47,8 @@ impl<'a> SeedWriter<'a> {
         // Whole batches go to one partition, so that an append writes to few files.
         let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
         let tp = TopicPartition::new(SEEDS, number);
-        let value = match &self.crawl {
-            Some(crawl) => named(seed, crawl),
+        let value = match &self.defaults {
+            Some((crawl, priority)) => completed(seed, crawl, *priority),
             None => seed,
         };
         self.batch.push(Record::new(tp, None, Some(value), self.now));
@@ -98,10 +98,13 @@ impl<'a> SeedWriter<'a> {
     }
 }
 
-/// Returns a seed with the name of its crawl: this one, unless the seed names another. A value that is neither text nor
-/// a seed stays unchanged, and goes to the dead letters.
-fn named(seed: Bytes, crawl: &CrawlName) -> Bytes {
-    let of_crawl = |seed: Seed| encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.clone())), ..seed });
+/// Returns a seed with the name of its crawl and its priority: these, unless the seed has others. A value that is neither
+/// text nor a seed stays unchanged, and goes to the dead letters.
+fn completed(seed: Bytes, crawl: &CrawlName, priority: Priority) -> Bytes {
+    let of_crawl = |seed: Seed| {
+        let priority = if seed.priority == Priority::default() { priority } else { seed.priority };
+        encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.clone())), priority, ..seed })
+    };
     match std::str::from_utf8(&seed) {
         Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, of_crawl),
         Ok(url) => of_crawl(Seed::of_url(url)),
@@ -114,20 +117,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_url_gets_the_name_of_its_crawl() {
-        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
-        assert_eq!(
-            named(bytes("example.org"), &"default".parse().unwrap()),
-            r#"{"url":"example.org","crawl":"default"}"#
-        );
-        assert_eq!(named(bytes("example.org"), &"docs".parse().unwrap()), r#"{"url":"example.org","crawl":"docs"}"#);
-        assert_eq!(
-            named(bytes(r#"{"url":"example.org"}"#), &"docs".parse().unwrap()),
-            r#"{"url":"example.org","crawl":"docs"}"#
-        );
-        let object = bytes(r#"{"url":"example.org","crawl":"news"}"#);
-        assert_eq!(named(object.clone(), &"docs".parse().unwrap()), object, "an object says what it means");
-        assert_eq!(named(bytes("{rubbish"), &"docs".parse().unwrap()), "{rubbish");
-        assert_eq!(named(Bytes::from_static(b"\xff"), &"docs".parse().unwrap()), Bytes::from_static(b"\xff"));
+    fn a_seed_gets_the_name_of_its_crawl_and_a_priority_unless_it_has_others() {
+        let of = |text: &'static [u8], crawl: &str, priority: i64| {
+            completed(Bytes::from_static(text), &crawl.parse().unwrap(), priority.try_into().unwrap())
+        };
+        assert_eq!(of(b"example.org", "default", 0), r#"{"url":"example.org","crawl":"default"}"#);
+        assert_eq!(of(b"example.org", "docs", -3), r#"{"url":"example.org","crawl":"docs","priority":-3}"#);
+        assert_eq!(of(br#"{"url":"example.org"}"#, "docs", 0), r#"{"url":"example.org","crawl":"docs"}"#);
+        let object = br#"{"url":"example.org","crawl":"news","priority":1}"#;
+        assert_eq!(of(object, "docs", 5), &object[..], "an object says what it means");
+        for unreadable in [&b"{rubbish"[..], b"\xff"] {
+            assert_eq!(of(unreadable, "docs", 1), unreadable);
+        }
     }
 }

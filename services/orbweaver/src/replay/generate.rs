@@ -18,7 +18,7 @@ use bytes::Bytes;
 use clap::Args;
 use fastrand::Rng;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
-use orbweaver_messages::{Discovered, DiscoveryKind, SeedMetadata, encode, topic};
+use orbweaver_messages::{Discovered, DiscoveryKind, Priority, SeedMetadata, encode, topic};
 use orbweaver_url::{CrawlName, partition_of, slot_of};
 use serde::{Deserialize, Serialize};
 
@@ -152,6 +152,7 @@ impl Stream {
             chain: vec![],
             trail: orbweaver_messages::Trail::default(),
             content: None,
+            priority: Priority::default(),
             metadata: SeedMetadata::default(),
             urls,
             found_at_ms: 0,

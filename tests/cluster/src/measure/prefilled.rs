@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_log::{Log, Record, TopicPartition};
 use orbweaver_messages::{
-    Discovered, DiscoveryKind, Dispatch, DispatchId, FrontierUrl, Millis, SeedMetadata, Topic, UrlContext, encode,
-    topic,
+    Discovered, DiscoveryKind, Dispatch, DispatchId, FrontierUrl, Millis, Priority, SeedMetadata, Topic, UrlContext,
+    encode, topic,
 };
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, partition_of, slot_of};
@@ -126,6 +126,7 @@ pub(crate) async fn discover(cluster: &Cluster, partitions: u32, urls: u64, repe
                 chain: vec![],
                 trail: orbweaver_messages::Trail::default(),
                 content: None,
+                priority: Priority::default(),
                 metadata: SeedMetadata::default(),
                 urls,
                 found_at_ms: now,

@@ -50,6 +50,25 @@ async fn max_depth_fetches_all_that_is_so_many_links_away_and_nothing_further() 
 }
 
 #[tokio::test]
+async fn depth_first_goes_deep_with_few_pages_and_breadth_first_stays_near() -> Result<()> {
+    let crawl = async |order: &str| -> Result<Vec<u64>> {
+        let web = serve(WebConfig { pages: 1000, ..small() })?;
+        let out = tempfile::tempdir()?;
+        // At this rate a few URLs are dispatched ahead, before better ones are found.
+        let options = format!("--rate 8 --max-pages 40 --order {order}");
+        Orbweaver::crawl(web.start_url(), out.path(), &options)?.end(PATIENCE).await?.expect(0, &[])?;
+        let documents = Output::read(out.path())?.documents;
+        Ok(documents.values().filter_map(|document| document["depth"].as_u64()).collect())
+    };
+    let (breadth, depth) = tokio::try_join!(crawl("breadth-first"), crawl("depth-first"))?;
+    ensure!(breadth.len() >= 40 && depth.len() >= 40, "{} and {} documents", breadth.len(), depth.len());
+    let deepest = |depths: &[u64]| depths.iter().max().copied().unwrap_or_default();
+    ensure!(deepest(&breadth) <= 3, "breadth first: {breadth:?}");
+    ensure!(deepest(&depth) >= 6, "depth first: {depth:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn scope_host_keeps_to_the_host_and_port_of_the_seed() -> Result<()> {
     let web = serve(WebConfig { address_hosts: 2, ..small() })?;
     let out = tempfile::tempdir()?;

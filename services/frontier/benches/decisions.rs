@@ -1,0 +1,264 @@
+//! The decisions of one partition on the index on disk, without a log and without JSON: admission, dispatch, restart, and
+//! the time from a due moment to the dispatch. `ORBWEAVER_BENCH_URLS` and `ORBWEAVER_BENCH_SITES` set the size (a million
+//! URLs at ten thousand sites), `ORBWEAVER_BENCH_DIR` the directory of the index.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may panic, and prints what it measured")]
+
+#[allow(dead_code, reason = "the other benchmark uses the rest")]
+mod measured;
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use measured::{Measured, peak_mib, percentile};
+use orbweaver_frontier::{
+    CrawlScopes, FrontierConfig, FrontierIndex,
+    decision::{Decision, DecisionContext, Tombstone},
+    pages::PageCaps,
+    partition::PartitionFrontier,
+};
+use orbweaver_log::TopicPartition;
+use orbweaver_messages::{
+    DiscoveryKind, Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, UrlContext,
+    topic::{FRONTIER, OUTCOMES},
+};
+use orbweaver_stage::{Clock as _, IndexCheckpoint, Origin, PartitionContext, SystemClock};
+use orbweaver_url::CrawlName;
+
+/// Records per call, as in a poll.
+const BATCH: u64 = 1000;
+/// Time after which each site is due again, and the length of that measurement.
+const AGAIN_MS: Millis = 10_000;
+const DUE_FOR: Duration = Duration::from_secs(50);
+/// Time until the sites are due one by one: at the start all of them are at once.
+const SETTLE: Duration = Duration::from_secs(25);
+
+fn env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap())
+}
+
+fn now_ms() -> Millis {
+    SystemClock.now()
+}
+
+/// A partition, and its surroundings.
+struct Bench {
+    partition: PartitionFrontier,
+    pages: PageCaps,
+    scopes: CrawlScopes,
+    out: Vec<Decision>,
+    /// Next offset of `crawl.outcomes`.
+    outcomes: u64,
+}
+
+impl Bench {
+    /// Opens the index in this directory with all of its URLs.
+    fn open(dir: &Path, default_interval_ms: u64) -> Self {
+        let config = FrontierConfig {
+            default_interval_ms,
+            min_outstanding: 8192,
+            max_outstanding: 8192,
+            reappend_above: 1 << 40,
+            ..FrontierConfig::default()
+        };
+        let index = FrontierIndex::open(dir).unwrap().partition(0).unwrap();
+        let mut partition = PartitionFrontier::new(0, config, Box::new(index));
+        let mut pages = PageCaps::default();
+        pages.serve(0, 0, 1);
+        let opening =
+            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
+        partition.open(opening, now_ms(), &mut pages).unwrap();
+        Self { partition, pages, scopes: CrawlScopes::default(), out: vec![], outcomes: 0 }
+    }
+
+    fn decide<T>(
+        &mut self,
+        now: Millis,
+        call: impl FnOnce(&mut PartitionFrontier, &mut DecisionContext<'_>) -> T,
+    ) -> T {
+        let Self { partition, pages, scopes, out, .. } = self;
+        call(partition, &mut DecisionContext { now, pages, scopes, out })
+    }
+
+    fn admit(&mut self, from: u64, batch: &[FrontierUrl], now: Millis) {
+        self.decide(now, |partition, turn| {
+            for (waiting, offset) in batch.iter().zip(from..) {
+                partition.waiting(origin(offset), waiting, turn).unwrap();
+            }
+        });
+        self.out.clear();
+        let offset = from + batch.len() as u64 - 1;
+        self.partition.applied(IndexCheckpoint { offset, timestamp_ms: now, hash: offset }).unwrap();
+    }
+
+    fn dispatch(&mut self, now: Millis) -> Vec<Dispatch> {
+        self.decide(now, |partition, turn| partition.dispatch(turn)).unwrap();
+        let dispatch = |decision| if let Decision::Dispatch(dispatch) = decision { Some(*dispatch) } else { None };
+        self.out.drain(..).filter_map(dispatch).collect()
+    }
+
+    fn answer(&mut self, outcome: &Outcome, now: Millis) {
+        let origin = Origin { tp: TopicPartition::new(OUTCOMES, 0), offset: self.outcomes, assignment_epoch: 1 };
+        self.outcomes += 1;
+        self.decide(now, |partition, turn| partition.outcome(origin, outcome, turn)).unwrap();
+    }
+
+    /// Ends URLs: with an outcome, and with the tombstone that follows.
+    fn end(&mut self, ended: &[Dispatch], now: Millis) {
+        for dispatch in ended {
+            let mut outcome = Outcome::of(dispatch, OutcomeKind::Fetched, None, now);
+            (outcome.status, outcome.requested_at_ms) = (Some(200), Some(now));
+            self.answer(&outcome, now);
+        }
+        for decision in std::mem::take(&mut self.out) {
+            let Decision::End { fingerprint, depth, ends, .. } = decision else { continue };
+            let tombstone = Tombstone { epoch: 0, ends, depth };
+            self.decide(now, |partition, turn| partition.tombstone(origin(ends), fingerprint, tombstone, turn))
+                .unwrap();
+        }
+        self.out.clear();
+    }
+}
+
+fn origin(offset: u64) -> Origin {
+    Origin { tp: TopicPartition::new(FRONTIER, 0), offset, assignment_epoch: 1 }
+}
+
+/// Returns the URL of this number: they are spread over the sites as links are found, a few of a site at a time.
+fn url(number: u64, sites: u64) -> FrontierUrl {
+    url_at(&format!("site-{}.example", (number / 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) % sites), number)
+}
+
+fn url_at(site: &str, number: u64) -> FrontierUrl {
+    let url = format!("https://www.{site}/catalogue/section-{}/a-page-with-a-name-{number}.html", number % 97);
+    let context = UrlContext {
+        via: Some(format!("https://www.{site}/catalogue/")),
+        depth: u16::try_from(number % 8).unwrap(),
+        sighting: DiscoveryKind::Link,
+        ..UrlContext::of_seed(CrawlName::default(), url, site.into())
+    };
+    FrontierUrl::admitted(context, 1_790_000_000_000)
+}
+
+/// Each site is due once in [`AGAIN_MS`]. Returns the time from there to each dispatch, in milliseconds.
+fn due(bench: &mut Bench, sites: u64) -> Vec<f64> {
+    let (mut late, began) = (vec![], Instant::now());
+    let mut due_at = std::collections::HashMap::<_, Millis>::new();
+    while began.elapsed() < DUE_FOR {
+        for dispatch in bench.dispatch(now_ms()) {
+            let now = now_ms();
+            let site = dispatch.context.site.clone();
+            let spread = (due_at.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % AGAIN_MS.unsigned_abs();
+            let again = match due_at.get(&site) {
+                Some(due) => {
+                    #[allow(clippy::cast_precision_loss, reason = "milliseconds")]
+                    if began.elapsed() > SETTLE {
+                        late.push((now - due) as f64);
+                    }
+                    due + AGAIN_MS
+                }
+                None => now + 1 + spread.cast_signed(),
+            };
+            due_at.insert(site, again);
+            let mut outcome = Outcome::of(&dispatch, OutcomeKind::Deferred, Some("rate"), now);
+            outcome.retry_at_ms = Some(again);
+            bench.answer(&outcome, now);
+        }
+        // A stage sleeps until then; this measures the decisions, not the timer of the runtime.
+        while bench.partition.next_moment_ms().is_some_and(|next| next > now_ms()) {
+            std::hint::spin_loop();
+        }
+    }
+    println!("  {} of {sites} sites, {} dispatches", due_at.len(), late.len());
+    late
+}
+
+/// Queues `urls` at `sites`, each with one request per second, and nine times as many at a single other site if `crowded`.
+/// Returns the virtual seconds until the last of the former is dispatched.
+fn last_of_the_others(dir: &Path, urls: u64, sites: u64, crowded: bool) -> f64 {
+    let (mut bench, mut now) = (Bench::open(dir, 1000), 1_790_000_000_000);
+    let (began, all) = (now, if crowded { 10 * urls } else { urls });
+    for from in (0..all).step_by(BATCH.try_into().unwrap()) {
+        let of = |number: u64| match (crowded, number % 10) {
+            (false, _) => url(number, sites),
+            (true, 0) => url(number / 10, sites),
+            (true, _) => url_at("huge.example", number),
+        };
+        let batch: Vec<_> = (from..all.min(from + BATCH)).map(of).collect();
+        bench.admit(from, &batch, now);
+    }
+    let (mut left, mut flying) = (urls, std::collections::VecDeque::new());
+    while left > 0 {
+        let ended: Vec<_> = std::iter::from_fn(|| flying.pop_front_if(|(until, _)| *until <= now)).collect();
+        bench.end(&ended.into_iter().map(|(_, dispatch)| dispatch).collect::<Vec<_>>(), now);
+        for dispatch in bench.dispatch(now) {
+            left -= u64::from(*dispatch.context.site != *"huge.example");
+            flying.push_back((now + 1000, dispatch));
+        }
+        now += 100;
+    }
+    #[allow(clippy::cast_precision_loss, reason = "milliseconds")]
+    let seconds = (now - began) as f64 / 1000.0;
+    seconds
+}
+
+fn main() {
+    let (urls, sites) = (env("ORBWEAVER_BENCH_URLS", 1_000_000), env("ORBWEAVER_BENCH_SITES", 10_000));
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = std::env::var_os("ORBWEAVER_BENCH_DIR").map_or_else(|| temporary.path().join("index"), Into::into);
+    println!("{urls} URLs at {sites} sites in one partition");
+
+    let mut bench = Bench::open(&dir, 0);
+    let mut admission = Measured::default();
+    for from in (0..urls).step_by(BATCH.try_into().unwrap()) {
+        let batch: Vec<_> = (from..urls.min(from + BATCH)).map(|number| url(number, sites)).collect();
+        // While dispatches are at their limit, as with a queue of this size.
+        admission.of(batch.len(), || bench.admit(from, &batch, 1_790_000_000_000));
+    }
+    admission.of(0, || bench.partition.write().unwrap());
+    println!("admission: {admission}; {} MiB resident at most", peak_mib());
+
+    let (mut dispatch, mut end) = (Measured::default(), Measured::default());
+    let (mut flying, mut dispatched) = (vec![], 0);
+    while dispatched < urls / 10 {
+        let now = now_ms();
+        end.of(flying.len(), || bench.end(&flying, now));
+        let began = Instant::now();
+        flying = bench.dispatch(now);
+        dispatch.end(flying.len(), began);
+        dispatched += flying.len() as u64;
+    }
+    println!("dispatch:  {dispatch}\noutcome and tombstone: {end}; {} MiB resident at most", peak_mib());
+
+    bench.end(&flying, now_ms());
+    bench.partition.write().unwrap();
+    drop(bench);
+    let began = Instant::now();
+    let mut bench = Bench::open(&dir, 1000);
+    let first = bench.dispatch(now_ms()).len();
+    println!("restart:   {:.2} s to the first {first} dispatches", began.elapsed().as_secs_f64());
+
+    println!("due:       each site every {AGAIN_MS} ms");
+    drop(bench);
+    let mut bench = Bench::open(&dir, 1000);
+    let late = due(&mut bench, sites);
+    let of = |share| percentile(&late, share);
+    println!(
+        "  late by {} ms (P50), {} ms (P99), {} ms (P99.9); {} MiB resident at most",
+        of(0.5),
+        of(0.99),
+        of(0.999),
+        peak_mib()
+    );
+
+    drop(bench);
+    let crowd =
+        |crowded: bool| last_of_the_others(&temporary.path().join(crowded.to_string()), urls / 10, sites, crowded);
+    let (alone, crowded) = (crowd(false), crowd(true));
+    println!(
+        "crowd:     {} URLs at {sites} sites, dispatched after {alone:.1} s; with {} more at one site {crowded:.1} s",
+        urls / 10,
+        urls - urls / 10
+    );
+}
