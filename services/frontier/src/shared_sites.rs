@@ -1,11 +1,15 @@
 //! Sites at which several crawls have queues: their dispatches in flight are bounded together, and the crawls take turns
 //! in proportion to their shares. Pure.
+//!
+//! Turns are start-time fair queueing (Goyal, Vin and Cheng, 1996): the next turn of a crawl begins when its last one ends, in
+//! virtual time, or at the present virtual time if that is later; the crawl whose turn begins first is next.
 
 use std::collections::{BTreeMap, HashMap};
 
-use orbweaver_stage::FairQueue;
-
 use crate::index::{CrawlKey, QueueKey, SiteKey};
+
+/// Length of a turn at a share of 1, in virtual time.
+const TURN: u64 = 1 << 20;
 
 /// The sites of a partition at which more than one crawl has a queue.
 #[derive(Debug, Default)]
@@ -13,21 +17,37 @@ pub(crate) struct SharedSites {
     sites: HashMap<SiteKey, SharedSite>,
     /// Number of queues of each crawl, at any site.
     crawls: BTreeMap<CrawlKey, usize>,
+    /// Queues that wait for their turn although there is room: the crawl whose turn it is may have lost its room in the
+    /// partition since, and then does not delay them any longer.
+    overtaken: Vec<(QueueKey, CrawlKey)>,
 }
 
 #[derive(Debug, Default)]
 struct SharedSite {
-    /// Crawls with a queue here, each with the number of dispatches that its interval permits.
-    crawls: BTreeMap<CrawlKey, u32>,
+    crawls: BTreeMap<CrawlKey, CrawlAtSite>,
     in_flight: u32,
-    /// Queues that may dispatch, and wait for room.
-    waiting: FairQueue<CrawlKey, QueueKey>,
+    /// Virtual time: the begin of the last turn.
+    now: u64,
+    /// Queues that may dispatch, and wait for room or for their turn.
+    waiting: Vec<QueueKey>,
+}
+
+#[derive(Debug, Default)]
+struct CrawlAtSite {
+    /// Dispatches in flight that its interval permits.
+    slots: u32,
+    /// End of its last turn.
+    ended_at: u64,
 }
 
 impl SharedSite {
     /// The fastest crawl determines the bound, as it does the clock of the site.
     fn has_room(&self) -> bool {
-        self.in_flight < self.crawls.values().copied().max().unwrap_or(1).max(1)
+        self.in_flight < self.crawls.values().map(|crawl| crawl.slots).max().unwrap_or_default().max(1)
+    }
+
+    fn next_turn(&self, crawl: &CrawlAtSite) -> u64 {
+        self.now.max(crawl.ended_at)
     }
 }
 
@@ -42,11 +62,11 @@ impl SharedSites {
             return;
         }
         let site = self.sites.entry(key).or_insert_with(|| SharedSite {
-            crawls: others.iter().map(|(other, _)| (*other, 1)).collect(),
+            crawls: others.iter().map(|(other, _)| (*other, CrawlAtSite::default())).collect(),
             in_flight: others.iter().map(|(_, in_flight)| in_flight).sum(),
-            waiting: FairQueue::default(),
+            ..SharedSite::default()
         });
-        site.crawls.insert(crawl, 1);
+        site.crawls.insert(crawl, CrawlAtSite::default());
     }
 
     /// Removes a queue, which has no dispatch in flight and does not wait.
@@ -66,16 +86,39 @@ impl SharedSites {
         }
     }
 
-    /// Returns `true` if a queue may dispatch, as far as the other crawls at its site allow. Otherwise it waits until
-    /// [`SharedSites::next`] returns it. `slots`: the dispatches that it may have in flight by its interval.
-    pub(crate) fn admit(&mut self, id: QueueKey, (crawl, share): (CrawlKey, u32), slots: u32) -> bool {
-        let Some(site) = self.sites.get_mut(&id.site(crawl)) else { return true };
-        site.crawls.insert(crawl, slots);
+    /// Returns `true` if a queue has the next turn at its site, and there is room for its dispatch. Otherwise it waits until
+    /// [`SharedSites::resume`] returns it. `slots`: the dispatches that it may have in flight by its interval. `contends`
+    /// returns whether the queue of another crawl may dispatch as well.
+    pub(crate) fn admit(
+        &mut self,
+        id: QueueKey,
+        (crawl, share): (CrawlKey, u32),
+        slots: u32,
+        contends: impl Fn(QueueKey, CrawlKey) -> bool,
+    ) -> bool {
+        let key = id.site(crawl);
+        let Some(site) = self.sites.get_mut(&key) else { return true };
+        let own = site.crawls.entry(crawl).or_default();
+        own.slots = slots;
+        let begins_at = site.now.max(own.ended_at);
+        let is_earlier = |(other, at): (&CrawlKey, &CrawlAtSite)| {
+            *other != crawl && site.next_turn(at) < begins_at && contends(QueueKey::at(key, *other), *other)
+        };
         let has_room = site.has_room();
-        if !has_room {
-            site.waiting.push((&crawl, share), id, 1);
+        if !has_room || site.crawls.iter().any(is_earlier) {
+            site.waiting.push(id);
+            self.overtaken.extend(has_room.then_some((id, crawl)));
+            return false;
         }
-        has_room
+        site.now = begins_at;
+        let ended_at = begins_at + TURN / u64::from(share.max(1));
+        site.crawls.insert(crawl, CrawlAtSite { slots, ended_at });
+        true
+    }
+
+    /// Removes and returns the queues that waited for their turn although there was room, each with its crawl.
+    pub(crate) fn take_overtaken(&mut self) -> Vec<(QueueKey, CrawlKey)> {
+        std::mem::take(&mut self.overtaken)
     }
 
     /// Counts a dispatch of a queue.
@@ -92,16 +135,18 @@ impl SharedSites {
         }
     }
 
-    /// Removes and returns the next queue that waits at the site of this one, if there is room. To be called after each
-    /// dispatch and each end of one at the site, and when a queue that was returned does not dispatch.
-    pub(crate) fn next(&mut self, id: QueueKey, crawl: CrawlKey) -> Option<QueueKey> {
-        let site = self.sites.get_mut(&id.site(crawl)).filter(|site| site.has_room())?;
-        site.waiting.pop()
+    /// Removes and returns the queues that wait at the site of this one, if there is room. To be called after each
+    /// dispatch and each end of one at the site, and when a queue ceases to contend.
+    pub(crate) fn resume(&mut self, id: QueueKey, crawl: CrawlKey) -> Vec<QueueKey> {
+        let site = self.sites.get_mut(&id.site(crawl)).filter(|site| site.has_room());
+        site.map(|site| std::mem::take(&mut site.waiting)).unwrap_or_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
     const SITE: SiteKey = SiteKey(77);
@@ -120,30 +165,57 @@ mod tests {
     }
 
     #[test]
-    fn crawls_at_one_site_have_its_slots_by_their_shares_and_one_alone_has_no_bound_here() {
+    fn crawls_at_one_site_have_its_slots_by_their_shares_in_any_order_and_one_alone_has_no_bound_here() {
         let mut sites = SharedSites::default();
-        let ((one, a), (three, b)) = (queue(1), queue(2));
-        sites.add(one, a, |_| None);
-        assert!((0..10).all(|_| sites.admit(one, (a, 100), 2)), "a site of one crawl is not tracked");
-        sites.add(three, b, |id| (id == one).then_some(1));
-        let mut ready = std::collections::VecDeque::from([(one, a, 100), (three, b, 300)]);
-        let (mut dispatched, mut flying) = (HashMap::<_, u32>::new(), std::collections::VecDeque::from([(one, a)]));
-        for _ in 0..400 {
-            while let Some((id, crawl, share)) = ready.pop_front() {
-                if sites.admit(id, (crawl, share), if id == one { 1 } else { 2 }) {
+        let shares = [100, 300, 50, 150];
+        let (first, crawl) = queue(0);
+        sites.add(first, crawl, |_| None);
+        assert!(
+            (0..10).all(|_| sites.admit(first, (crawl, 100), 2, |_, _| true)),
+            "a site of one crawl is not tracked"
+        );
+        for number in 1..4 {
+            let (id, crawl) = queue(number);
+            sites.add(id, crawl, |_| Some(0));
+        }
+        let mut ready: VecDeque<u32> = (0..4).collect();
+        let (mut dispatched, mut flying) = ([0u32; 4], VecDeque::new());
+        for round in 0..1200 {
+            // The queue whose dispatch has just ended is ready before those that wait, or after them.
+            while let Some(number) = if round % 3 == 0 { ready.pop_front() } else { ready.pop_back() } {
+                let ((id, crawl), share) = (queue(number), shares[number as usize]);
+                if sites.admit(id, (crawl, share), if number == 1 { 2 } else { 1 }, |_, other| other != crawl) {
                     sites.start(id, crawl);
-                    *dispatched.entry(crawl).or_insert(0) += 1;
-                    flying.push_back((id, crawl));
-                    ready.push_back((id, crawl, share));
+                    dispatched[number as usize] += 1;
+                    flying.push_back(number);
+                    ready.push_back(number);
                 }
             }
-            assert_eq!(flying.len(), 2, "the slots of the faster crawl, for both together");
-            let (id, crawl) = flying.pop_front().unwrap();
+            assert!((1..=2).contains(&flying.len()), "the slots of the fastest crawl, for all together");
+            let ended = flying.pop_front().unwrap();
+            let (id, crawl) = queue(ended);
             sites.end(id, crawl);
-            let next = sites.next(id, crawl).unwrap();
-            ready.push_back(if next == one { (one, a, 100) } else { (three, b, 300) });
+            ready.extend(
+                sites.resume(id, crawl).into_iter().map(|id| (0..4).find(|number| queue(*number).0 == id).unwrap()),
+            );
         }
-        assert!(dispatched[&a].abs_diff(100) < 5 && dispatched[&b].abs_diff(300) < 5, "{dispatched:?}");
+        for (count, share) in dispatched.iter().zip(shares) {
+            assert!(count.abs_diff(2 * share) <= 12, "{dispatched:?}");
+        }
+    }
+
+    #[test]
+    fn a_crawl_that_returns_has_no_turns_to_make_up_for_and_one_that_cannot_dispatch_delays_no_other() {
+        let mut sites = SharedSites::default();
+        let ((first, a), (second, b)) = (queue(1), queue(2));
+        sites.add(first, a, |_| None);
+        sites.add(second, b, |id| (id == first).then_some(0));
+        assert!((0..100).all(|_| sites.admit(first, (a, 1), 10, |_, _| false)), "the other one has no URL");
+        assert!(!sites.admit(first, (a, 1), 10, |_, _| true), "now it has, and its turn begins earlier");
+        let turns = (0..5).take_while(|_| sites.admit(second, (b, 1), 10, |_, _| true)).count();
+        assert_eq!(turns, 2, "one that begins earlier, and one at the same time");
+        assert_eq!(sites.resume(first, a), [first, second]);
+        assert!(sites.admit(first, (a, 1), 10, |_, _| true), "they take turns");
     }
 
     #[test]
@@ -153,7 +225,7 @@ mod tests {
         sites.add(first, a, |_| None);
         sites.add(second, b, |id| (id == first).then_some(0));
         sites.remove(first, a);
-        assert!(sites.sites.is_empty() && sites.admit(second, (b, 1), 1));
+        assert!(sites.sites.is_empty() && sites.admit(second, (b, 1), 1, |_, _| true));
         sites.remove(second, b);
         assert!(sites.crawls.is_empty());
     }

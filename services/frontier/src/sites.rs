@@ -301,8 +301,11 @@ impl SiteQueues {
         }
     }
 
-    /// Makes sites ready whose pause has ended.
+    /// Makes sites ready whose pause has ended, and those that waited for the turn of another crawl.
     pub(crate) fn wake(&mut self, now: Millis) {
+        for (id, crawl) in self.shared.take_overtaken() {
+            self.resume_shared(id, crawl, now);
+        }
         while let Some(Reverse((at, id))) = self.paused.peek().copied()
             && at <= now
         {
@@ -340,10 +343,11 @@ impl SiteQueues {
                 self.sweep(id, now);
                 continue;
             }
-            if !self.shared.admit(id, (crawl, self.terms.of(crawl).share), site.slots(&self.terms).all) {
-                site.is_ready = true;
+            let slots = site.slots(&self.terms).all;
+            if !self.admit_shared(id, crawl, slots, limit) {
                 continue;
             }
+            let Some(site) = self.sites.get_mut(&id) else { continue };
             let ahead = site.ahead(&self.terms);
             site.read_from = self.heads.pop(&mut site.head, (id, site.read_from), ahead, source)?;
             let rank = site.read_from;
@@ -352,6 +356,7 @@ impl SiteQueues {
             *site.in_flight.of(is_demoted(rank)) += 1;
             self.shares.add(crawl, self.terms.of(crawl).share);
             self.shared.start(id, crawl);
+            // Another crawl has the next turn.
             self.resume_shared(id, crawl, now);
             self.make_ready(id, now);
             return Ok(Some((id, rank)));
@@ -386,15 +391,26 @@ impl SiteQueues {
         }
     }
 
-    /// Makes the next queue ready that waits at the site of this one and may dispatch, if there is room.
+    /// Returns `true` if a queue has the next turn among the crawls at its site, and there is room. Otherwise it waits.
+    fn admit_shared(&mut self, id: QueueKey, crawl: CrawlKey, slots: u32, limit: usize) -> bool {
+        let Self { sites, shares, shared, terms, .. } = self;
+        let share = |crawl| terms.of(crawl).share;
+        let contends =
+            |id, crawl| sites.get(&id).is_some_and(|site| site.is_ready) && shares.has_room(crawl, share(crawl), limit);
+        let is_next = shared.admit(id, (crawl, share(crawl)), slots, contends);
+        if !is_next && let Some(site) = self.sites.get_mut(&id) {
+            site.is_ready = true;
+        }
+        is_next
+    }
+
+    /// Makes the queues ready that wait at the site of this one, if there is room.
     fn resume_shared(&mut self, id: QueueKey, crawl: CrawlKey, now: Millis) {
-        while let Some(next) = self.shared.next(id, crawl) {
-            let Some(site) = self.sites.get_mut(&next) else { continue };
-            site.is_ready = false;
-            self.make_ready(next, now);
-            if self.sites.get(&next).is_some_and(|site| site.is_ready) {
-                break;
+        for next in self.shared.resume(id, crawl) {
+            if let Some(site) = self.sites.get_mut(&next) {
+                site.is_ready = false;
             }
+            self.make_ready(next, now);
             self.sweep(next, now);
         }
     }
