@@ -67,7 +67,7 @@ def crawls():
             "Pages by crawl",
             [(pages, "{{crawl}}")],
             "reqps",
-            "Pages fetched per second. While all have URLs at sites that are due, they divide them by their shares.",
+            "Pages fetched per second. Crawls whose sites are due divide them by their shares. Worry when one has none while it has URLs waiting.",
         ),
         time_series(
             "Waiting by crawl",
@@ -79,7 +79,7 @@ def crawls():
             "Bytes by crawl",
             [(rate("orbweaver_fetcher_crawl_body_bytes_total", "crawl"), "{{crawl}}")],
             "Bps",
-            "Decoded bytes of pages: what each crawl costs the sites, and the store.",
+            "Decoded bytes of pages: what each crawl costs the sites, and the store. Worry when one grows without more pages: it fetches large files.",
         ),
     ]
 

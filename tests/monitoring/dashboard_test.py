@@ -12,7 +12,7 @@ import rules
 BUILD = rules.ROOT / "monitoring/grafana/build.py"
 PROVISIONING = rules.ROOT / "monitoring/grafana/provisioning"
 # Ids of units that Grafana knows (packages/grafana-data/src/valueFormats/categories.ts), as far as they are used.
-UNITS = {"short", "none", "reqps", "cps", "wps", "s", "bytes", "percentunit", "bool_yes_no"}
+UNITS = {"short", "none", "reqps", "cps", "wps", "s", "bytes", "Bps", "percentunit", "bool_yes_no"}
 COLUMNS = 24
 
 
