@@ -8,8 +8,13 @@ use crate::{
 };
 
 /// Maximum number of ranks in all heads together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
-const RANKS: usize = 65_536;
+const RANKS: usize = 262_144;
 const HEAD: usize = 4;
+/// Number of ranks of the first read of a head. Each further read doubles it: a site that has one turn among very many is
+/// not read far ahead.
+const FIRST_READ: usize = 8;
+/// Number of ranks of the first read while heads take more than half of their memory, and may be dropped soon.
+const SHORT_READ: usize = 2;
 /// The next ranks of a site queue.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
@@ -17,6 +22,8 @@ pub(crate) struct ReadAhead {
     ranks: VecDeque<Rank>,
     /// All ranks that may be dispatched, up to and including this one, are in `ranks`.
     upto: Rank,
+    /// Number of ranks that were last read at once.
+    read: usize,
 }
 
 impl ReadAhead {
@@ -37,7 +44,7 @@ impl Heads {
     /// head that grows beyond twice `ahead` is truncated; the rest is left to the index.
     pub(crate) fn add(&mut self, head: &mut Option<Box<ReadAhead>>, rank: Rank, alone: bool, ahead: usize) {
         if head.is_none() && alone && self.held < RANKS {
-            *head = Some(Box::new(ReadAhead { ranks: VecDeque::new(), upto: END_RANK }));
+            *head = Some(Box::new(ReadAhead { ranks: VecDeque::new(), upto: END_RANK, read: 0 }));
             self.held += HEAD;
         }
         let Some(known) = head.as_deref_mut().filter(|head| rank <= head.upto) else { return };
@@ -56,7 +63,7 @@ impl Heads {
     }
 
     /// Removes and returns the first rank of a site that may be dispatched; there must be one, and none below `low`.
-    /// Reads more of the site queue as needed, `ahead` ranks at a time.
+    /// Reads more of the site queue as needed, at most `ahead` ranks at a time.
     pub(crate) fn pop(
         &mut self,
         head: &mut Option<Box<ReadAhead>>,
@@ -86,12 +93,18 @@ impl Heads {
                 continue;
             }
             let from = read.map_or(low, |(by_weight, offset)| (by_weight, offset + 1));
-            let ranks = source.index.queued(site, from, ahead)?;
-            let upto = if ranks.len() < ahead { END_RANK } else { ranks.last().copied().unwrap_or(END_RANK) };
+            let count = match head.as_deref().map_or(0, |head| head.read) {
+                0 if self.held > RANKS / 2 => SHORT_READ,
+                0 => FIRST_READ,
+                read => 2 * read,
+            };
+            let count = count.min(ahead.max(1));
+            let ranks = source.index.queued(site, from, count)?;
+            let upto = if ranks.len() < count { END_RANK } else { ranks.last().copied().unwrap_or(END_RANK) };
             let idle: VecDeque<Rank> = ranks.into_iter().filter(|rank| source.idle.contains(rank.1)).collect();
             self.forget(head);
             self.held += HEAD + idle.len();
-            *head = Some(Box::new(ReadAhead { ranks: idle, upto }));
+            *head = Some(Box::new(ReadAhead { ranks: idle, upto, read: count }));
         }
     }
 
