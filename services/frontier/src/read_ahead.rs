@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Maximum number of ranks in all heads together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
-const RANKS: usize = 262_144;
+const RANKS: usize = 1 << 20;
 const HEAD: usize = 4;
 /// Number of ranks of the first read of a head. Each further read doubles it: a site that has one turn among very many is
 /// not read far ahead.

@@ -30,8 +30,8 @@ use super::{
     },
 };
 
-/// Size of the cache of file blocks for all partitions, in bytes.
-const CACHE_BYTES: u64 = 2 << 20;
+/// Size of the cache of file blocks for all partitions, in bytes: the blocks with the positions of ten million records.
+const CACHE_BYTES: u64 = 16 << 20;
 /// Size at which a memtable of records is rotated, in bytes; one more may await its flush.
 const RECORDS_MEMTABLE_BYTES: u64 = 2 << 20;
 /// Size at which a memtable of entries, or of orders, is rotated, in bytes.
