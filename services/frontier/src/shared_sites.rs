@@ -26,7 +26,7 @@ pub(crate) struct SharedSites {
 struct SharedSite {
     crawls: BTreeMap<CrawlKey, CrawlAtSite>,
     in_flight: u32,
-    /// Virtual time: the begin of the last turn.
+    /// Virtual time: the start of the last turn.
     now: u64,
     /// Queues that may dispatch, and wait for room or for their turn.
     waiting: Vec<QueueKey>,
