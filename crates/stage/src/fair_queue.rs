@@ -13,8 +13,8 @@ const STRIDE: u64 = 1 << 20;
 /// proportion to their weights: none waits indefinitely, however many others there are. Items of equal weight remain in
 /// order.
 ///
-/// Both levels are stride scheduling (Waldspurger and Weihl, 1995): the lowest virtual time is next, and advances by
-/// [`STRIDE`] divided by the share or weight. An owner or item that joins is treated as if its last turn had just ended.
+/// Both levels are stride scheduling (Waldspurger and Weihl, 1995): the lowest virtual time is next, and advances by a
+/// constant divided by the share or weight. An owner or item that joins is treated as if its last turn had just ended.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
     owners: HashMap<K, Owner<T>>,
