@@ -22,7 +22,6 @@ pub mod read_ahead;
 pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;
-mod shared_sites;
 mod site_weight;
 pub mod sites;
 mod slots;

@@ -17,7 +17,6 @@ use crate::{
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
     read_ahead::{Heads, ReadAhead},
-    shared_sites::SharedSites,
     site_weight::{CrawlTerms, SiteWeight},
     slots::{InFlight, Slots},
 };
@@ -90,7 +89,6 @@ pub(crate) struct SiteQueues {
     /// Queues that are ready, by crawl.
     ready: FairQueue<CrawlKey, QueueKey>,
     shares: CrawlShares,
-    shared: SharedSites,
     paused: BinaryHeap<Reverse<(Millis, QueueKey)>>,
 }
 
@@ -156,10 +154,6 @@ impl SiteQueues {
     /// Adds the queued URL of this entry to its site.
     pub(crate) fn admit(&mut self, entry: &IndexEntry) {
         self.waiting += 1;
-        if !self.sites.contains_key(&entry.site) {
-            let in_flight = |id| self.sites.get(&id).map(|site| site.in_flight.all());
-            self.shared.add(entry.site, entry.crawl, in_flight);
-        }
         let site = self.sites.entry(entry.site).or_default();
         site.crawl = entry.crawl;
         site.waiting += 1;
@@ -209,7 +203,6 @@ impl SiteQueues {
         if let Some(site) = self.sites.get_mut(&entry.site) {
             *site.in_flight.of(entry.demoted) += 1;
             self.shares.add(entry.crawl, self.terms.of(entry.crawl).share);
-            self.shared.start(entry.site, entry.crawl);
         }
     }
 
@@ -219,7 +212,6 @@ impl SiteQueues {
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
             self.shares.remove(entry.crawl);
-            self.shared.end(id, entry.crawl);
             if entry.demoted && site.in_flight.normal == 0 && site.queued == site.queued_demoted {
                 site.ended_alone = site.ended_alone.saturating_add(1);
             }
@@ -230,7 +222,6 @@ impl SiteQueues {
             }
         }
         self.make_ready(id, now);
-        self.resume_shared(id, entry.crawl, now);
         self.sweep(id, now);
     }
 
@@ -241,9 +232,7 @@ impl SiteQueues {
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
             self.shares.remove(entry.crawl);
-            self.shared.end(id, entry.crawl);
         }
-        self.resume_shared(id, entry.crawl, now);
         match to {
             Some(rank) => self.enqueue(id, rank, now),
             None => {
@@ -301,11 +290,8 @@ impl SiteQueues {
         }
     }
 
-    /// Makes sites ready whose pause has ended, and those that waited for the turn of another crawl.
+    /// Makes sites ready whose pause has ended.
     pub(crate) fn wake(&mut self, now: Millis) {
-        for (id, crawl) in self.shared.take_overtaken() {
-            self.resume_shared(id, crawl, now);
-        }
         while let Some(Reverse((at, id))) = self.paused.peek().copied()
             && at <= now
         {
@@ -337,27 +323,17 @@ impl SiteQueues {
         {
             let Some(site) = self.sites.get_mut(&id) else { continue };
             site.is_ready = false;
-            let crawl = site.crawl;
             if !site.may_dispatch(&self.terms, now) {
-                self.resume_shared(id, crawl, now);
                 self.sweep(id, now);
                 continue;
             }
-            let slots = site.slots(&self.terms).all;
-            if !self.admit_shared(id, crawl, slots, limit) {
-                continue;
-            }
-            let Some(site) = self.sites.get_mut(&id) else { continue };
             let ahead = site.ahead(&self.terms);
             site.read_from = self.heads.pop(&mut site.head, (id, site.read_from), ahead, source)?;
             let rank = site.read_from;
             site.queued -= 1;
             site.queued_demoted = site.queued_demoted.saturating_sub(u32::from(is_demoted(rank)));
             *site.in_flight.of(is_demoted(rank)) += 1;
-            self.shares.add(crawl, self.terms.of(crawl).share);
-            self.shared.start(id, crawl);
-            // Another crawl has the next turn.
-            self.resume_shared(id, crawl, now);
+            self.shares.add(site.crawl, self.terms.of(site.crawl).share);
             self.make_ready(id, now);
             return Ok(Some((id, rank)));
         }
@@ -386,32 +362,7 @@ impl SiteQueues {
         if self.sites.get(&id).is_some_and(|site| site.is_idle(now))
             && let Some(mut site) = self.sites.remove(&id)
         {
-            self.shared.remove(id, site.crawl);
             self.heads.forget(&mut site.head);
-        }
-    }
-
-    /// Returns `true` if a queue has the next turn among the crawls at its site, and there is room. Otherwise it waits.
-    fn admit_shared(&mut self, id: QueueKey, crawl: CrawlKey, slots: u32, limit: usize) -> bool {
-        let Self { sites, shares, shared, terms, .. } = self;
-        let share = |crawl| terms.of(crawl).share;
-        let contends =
-            |id, crawl| sites.get(&id).is_some_and(|site| site.is_ready) && shares.has_room(crawl, share(crawl), limit);
-        let is_next = shared.admit(id, (crawl, share(crawl)), slots, contends);
-        if !is_next && let Some(site) = self.sites.get_mut(&id) {
-            site.is_ready = true;
-        }
-        is_next
-    }
-
-    /// Makes the queues ready that wait at the site of this one, if there is room.
-    fn resume_shared(&mut self, id: QueueKey, crawl: CrawlKey, now: Millis) {
-        for next in self.shared.resume(id, crawl) {
-            if let Some(site) = self.sites.get_mut(&next) {
-                site.is_ready = false;
-            }
-            self.make_ready(next, now);
-            self.sweep(next, now);
         }
     }
 

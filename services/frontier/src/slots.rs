@@ -33,11 +33,6 @@ impl InFlight {
         if demoted { &mut self.demoted } else { &mut self.normal }
     }
 
-    /// Returns the number of all dispatches.
-    pub(crate) fn all(self) -> u32 {
-        self.demoted + self.normal
-    }
-
     /// Returns `true` if nothing is in flight.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()

@@ -25,14 +25,14 @@ use orbweaver_messages::{FrontierUrl, Millis};
 use orbweaver_scope::rank_of_depth;
 use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub use disk::{DiskIndex, FrontierIndex};
 pub use error::IndexError;
 pub use memory::MemoryIndex;
 
-/// Identifies the queue of a crawl at a site in eight bytes: each crawl has its own queue at a site, so that a paused crawl
-/// does not block another. The keys of the crawl and of the queue determine that of the site. Two queues of one partition with the same id would share their
+/// Identifies the queue of a crawl at a site in eight bytes (xxh3 of both names): each crawl has its own queue at a
+/// site, so that a paused crawl does not block another. Two queues of one partition with the same id would share their
 /// order and scheduling, and nothing else; with ten million queues, this is expected once in some four hundred thousand
 /// pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,36 +42,12 @@ impl QueueKey {
     /// Returns the key of a crawl's queue at this site.
     #[must_use]
     pub fn of(crawl: &CrawlName, site: &SiteName) -> Self {
-        Self::at(SiteKey::of(site), CrawlKey::of(crawl))
-    }
-
-    /// Returns the key of a crawl's queue at the site with this key.
-    #[must_use]
-    pub fn at(site: SiteKey, crawl: CrawlKey) -> Self {
-        Self(site.0 ^ crawl.spread())
-    }
-
-    /// Returns the site of this queue of a crawl.
-    #[must_use]
-    pub fn site(self, crawl: CrawlKey) -> SiteKey {
-        SiteKey(self.0 ^ crawl.spread())
-    }
-}
-
-/// Identifies a site in eight bytes (xxh3 of its name).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SiteKey(pub u64);
-
-impl SiteKey {
-    /// Returns the key of a site.
-    #[must_use]
-    pub fn of(site: &SiteName) -> Self {
-        Self(xxh3_64(site.as_bytes()))
+        Self(xxh3_64_with_seed(site.as_bytes(), xxh3_64(crawl.as_bytes())))
     }
 }
 
 /// Identifies a crawl in four bytes (xxh3 of its name), for counts and limits. Two crawls with the same key would complete
-/// only together, and have the queues and the limits of dispatches in flight of one of them; with a thousand crawls, this is expected
+/// only together, and have the limits of dispatches in flight of one of them; with a thousand crawls, this is expected
 /// once in some nine thousand pipelines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CrawlKey(pub u32);
@@ -82,11 +58,6 @@ impl CrawlKey {
     #[allow(clippy::cast_possible_truncation, reason = "the lower half of the hash")]
     pub fn of(crawl: &CrawlName) -> Self {
         Self(xxh3_64(crawl.as_bytes()) as u32)
-    }
-
-    /// Returns the key as 64 evenly spread bits.
-    fn spread(self) -> u64 {
-        xxh3_64(&self.0.to_be_bytes())
     }
 }
 

@@ -15,12 +15,8 @@ use crate::play::{self, NOW, Wanted, definition, delivered, follow, open, produc
 
 /// Returns a stage with this limit of outstanding dispatches, and sites without an interval.
 fn stage(limit: usize) -> FrontierStage {
-    stage_at(limit, 0)
-}
-
-fn stage_at(limit: usize, default_interval_ms: u64) -> FrontierStage {
     let config = FrontierConfig {
-        default_interval_ms,
+        default_interval_ms: 0,
         min_outstanding: limit,
         max_outstanding: limit,
         ..FrontierConfig::default()
@@ -143,25 +139,4 @@ fn a_crawl_has_dispatches_in_proportion_to_its_share() {
     let next = answer(&mut stage, 0, &first, 404);
     let of_one = next.iter().filter(|dispatch| dispatch.context.crawl == "one").count();
     assert_eq!((next.len(), of_one), (40, 10));
-}
-
-#[test]
-fn crawls_at_one_site_have_its_slots_together_and_in_proportion_to_their_shares() {
-    let mut stage = stage_at(100, 250);
-    for (version, crawl, share) in [(1, "one", 100), (2, "three", 300)] {
-        follow(&mut stage, &definition(version, crawl, |definition| definition.share = share));
-    }
-    let queued = ["one", "three"].into_iter().enumerate().flat_map(|(number, crawl)| {
-        (0..400).map(move |page| play::waiting(400 * number as u64 + page, crawl, &page.to_string(), |_| {}))
-    });
-    let mut flying = dispatches(&receive(&mut stage, queued.collect()));
-    assert_eq!(flying.len(), 4, "the dispatches of one second, of both crawls together");
-    let mut of_one = 0;
-    for offset in 0..400 {
-        let next = answer(&mut stage, offset, &[flying.remove(0)], 200);
-        of_one += next.iter().filter(|dispatch| dispatch.context.crawl == "one").count();
-        flying.extend(next);
-        assert_eq!(flying.len(), 4);
-    }
-    assert!(of_one.abs_diff(100) <= 4, "{of_one} of 400");
 }
