@@ -10,7 +10,7 @@ use crate::{
 /// Maximum number of ranks in all heads together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
 const RANKS: usize = 1 << 20;
 const HEAD: usize = 4;
-/// Number of ranks of the first read of a head. Each further read doubles it: a site that has one turn among very many is
+/// Number of ranks of the first read of a head. Each further read doubles it: the queue of a site among very many is
 /// not read far ahead.
 const FIRST_READ: usize = 8;
 /// Number of ranks of the first read while heads take more than half of their memory, and may be dropped soon.

@@ -13,7 +13,7 @@ const FAILED: f32 = -1.2;
 
 /// Unit of weights: a weight of 1.
 const ONE: f64 = 100.0;
-/// Lowest and highest weight: 0.01, so that every site gets a turn, and 100.
+/// Lowest and highest weight: 0.01, so that every site is served, and 100.
 const LOWEST: f64 = 1.0;
 const HIGHEST: f64 = 10_000.0;
 

@@ -286,8 +286,8 @@ pub enum SiteVerb {
         /// slow the site down.
         #[arg(long, value_name = "N|default", group = "setting")]
         rate: Option<SiteRate>,
-        /// Weight of the site's URLs compared with those of other sites, in percent, from 1 to 10000: how often its turn
-        /// comes while more sites are due than can be requested. 100 is that of a site without settings. It applies from
+        /// Weight of the site's URLs compared with those of other sites, in percent, from 1 to 10000: how often it
+        /// is served while more sites are due than can be requested. 100 is that of a site without settings. It applies from
         /// the next request to the site on.
         #[arg(long, value_name = "PERCENT", group = "setting", value_parser = clap::value_parser!(u32).range(1..=10_000))]
         weight: Option<u32>,
