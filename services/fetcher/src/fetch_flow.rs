@@ -118,6 +118,14 @@ impl FetcherStage {
         }
     }
 
+    /// Returns the interval of the crawl of a dispatch at each site, in milliseconds; 0: none.
+    fn own_ms(&self, active: &ActiveDispatch) -> u64 {
+        match self.profile(active).interval_ms {
+            0 => active.ready.crawl_interval_ms,
+            interval_ms => interval_ms,
+        }
+    }
+
     fn queue(&mut self, active: Box<ActiveDispatch>, at: &mut At<'_>) {
         let asked_ms = self.site_asked_ms(&active);
         let site = active.site.clone();
@@ -127,7 +135,7 @@ impl FetcherStage {
             interval_ms: self.interval_ms(&active),
             crawl: active.dispatch().context.crawl.clone(),
             share: self.controls.share(&active.dispatch().context.crawl),
-            own_ms: self.profile(&active).interval_ms,
+            own_ms: self.own_ms(&active),
             is_first: !active.before.is_empty(),
             payload: FetchTarget::Page(active),
         };
@@ -143,7 +151,7 @@ impl FetcherStage {
         if !active.before.is_empty() {
             // The gate of the site may have been forgotten just now.
             let crawl_delay_ms = self.gates.crawl_delay_of(&active.site).or(active.crawl_delay_ms).unwrap_or(0);
-            let own_ms = self.profile(active).interval_ms;
+            let own_ms = self.own_ms(active);
             if !active.fits_lease(crawl_delay_ms.max(self.interval_ms(active)).max(own_ms)) {
                 // The next lease would be too short again: without an attempt counted, the URL would never end.
                 let verdict = transient_failure(active.dispatch(), REDIRECT_DELAY.into(), at.now);

@@ -259,7 +259,8 @@ mod tests {
         };
         let url = orbweaver_url::parse(&dispatch.context.url).unwrap();
         let tp = TopicPartition::new(topic::READY, 0);
-        let ready = ReadyDispatch { not_before_ms: Millis::MIN, interval_ms: u64::MAX, dispatch };
+        let ready =
+            ReadyDispatch { not_before_ms: Millis::MIN, interval_ms: u64::MAX, crawl_interval_ms: u64::MAX, dispatch };
         let mut active = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
         active.before = (0..crate::classify::MAX_AGAIN).map(longest).collect();
         active

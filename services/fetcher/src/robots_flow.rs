@@ -113,7 +113,7 @@ impl FetcherStage {
             interval_ms,
             crawl: lookup.crawl.clone(),
             share: self.controls.share(&lookup.crawl),
-            own_ms: lookup.profile.interval_ms,
+            own_ms: lookup.own_ms(),
             is_first: true,
         };
         let Err((_, until_ms)) = self.gates.push(&site, queued_request, asked_ms, at.now) else { return };

@@ -35,6 +35,12 @@ pub(crate) struct RobotsLookup {
 }
 
 impl RobotsLookup {
+    /// Returns the interval of its crawl at each site, in milliseconds; 0: none.
+    pub(crate) fn own_ms(&self) -> u64 {
+        let of_dispatches = self.waiting.iter().map(|active| active.ready.crawl_interval_ms).max();
+        if self.profile.interval_ms > 0 { self.profile.interval_ms } else { of_dispatches.unwrap_or(0) }
+    }
+
     /// Returns a waiting dispatch of this site; its interval and its partition are those of the site.
     pub(crate) fn dispatch_of(&self, site: &SiteName) -> Option<&ActiveDispatch> {
         self.waiting.iter().map(|active| &**active).find(|active| active.is_of(site))

@@ -95,7 +95,7 @@ impl<T> SiteGate<T> {
 
     /// Returns the earliest time of a queued request; `None` if a response in flight must arrive first.
     fn request_ms(&self, request: &QueuedRequest<T>, now: Millis, per_site: usize) -> Option<Millis> {
-        let gap = request.interval_ms.max(self.crawl_delay_ms);
+        let gap = request.interval_ms.max(self.crawl_delay_ms).max(self.crawls.between_ms(request.own_ms));
         if self.in_flight >= if one_in_flight(gap) { 1 } else { per_site } {
             return None;
         }

@@ -22,8 +22,12 @@ impl Clock {
         }
         let spacing_ms = pace.spacing_ms(asked_ms);
         let after_planned = self.planned_ms.map(|last| next_request_ms(last, spacing_ms, horizon_ms, now));
-        let after_answer = self.answered_ms.map(|last| next_request_ms(last, interval_ms, 0, now));
-        after_planned.max(after_answer).unwrap_or(now)
+        after_planned.max(self.after_answer_ms(pace, asked_ms, now)).unwrap_or(now)
+    }
+
+    /// Returns the interval after the last response, if there was one.
+    pub(crate) fn after_answer_ms(self, pace: &AdaptiveInterval, asked_ms: u64, now: Millis) -> Option<Millis> {
+        self.answered_ms.map(|last| next_request_ms(last, pace.interval_ms(asked_ms), 0, now))
     }
 }
 

@@ -18,6 +18,7 @@ mod clocks;
 mod config;
 mod metrics;
 mod partial_messages;
+mod reservations;
 #[cfg(feature = "cluster")]
 pub mod service;
 mod site;

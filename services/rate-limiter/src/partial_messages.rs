@@ -64,9 +64,10 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(message: &'static str, value: Option<
     serde_json::from_slice(value).map_err(|error| MessageError::Invalid { message, reason: error.to_string() })
 }
 
-/// Wraps a dispatch, which has been decoded as JSON before, in a `ReadyDispatch`.
-pub(crate) fn ready(not_before_ms: Millis, interval_ms: u64, dispatch: &[u8]) -> Bytes {
-    let head = format!("{{\"not_before_ms\":{not_before_ms},\"interval_ms\":{interval_ms},\"dispatch\":");
+/// Wraps a dispatch, which has been decoded as JSON before, in a `ReadyDispatch` with the intervals of site and crawl.
+pub(crate) fn ready(not_before_ms: Millis, (interval_ms, own_ms): (u64, u64), dispatch: &[u8]) -> Bytes {
+    let own = if own_ms > 0 { format!("\"crawl_interval_ms\":{own_ms},") } else { String::new() };
+    let head = format!("{{\"not_before_ms\":{not_before_ms},\"interval_ms\":{interval_ms},{own}\"dispatch\":");
     let mut value = Vec::with_capacity(head.len() + dispatch.len() + 1);
     value.extend_from_slice(head.as_bytes());
     value.extend_from_slice(dispatch);

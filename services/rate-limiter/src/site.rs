@@ -12,6 +12,7 @@ use orbweaver_url::slot_of;
 use crate::{
     clocks::{Clock, OwnClocks},
     partial_messages::OutcomeFields,
+    reservations::Reservations,
 };
 
 /// Time after its last report during which a crawl-delay is not replaced by a shorter one (for example of another host
@@ -77,6 +78,7 @@ pub(crate) struct Site {
     /// Clock that all crawls share.
     clock: Clock,
     own_clocks: OwnClocks,
+    reservations: Reservations,
     /// Own interval of the crawl that was scheduled last, in milliseconds (0: none); `None` if this owner of the partition
     /// has scheduled none.
     last_own_ms: Option<u64>,
@@ -145,6 +147,8 @@ pub(crate) enum Decision {
         not_before_ms: Millis,
         /// Interval of the site, in milliseconds.
         interval_ms: u64,
+        /// Interval of the crawl alone, in milliseconds; 0: none.
+        own_ms: u64,
     },
     Defer {
         reason: Deferral,
@@ -183,23 +187,59 @@ impl Site {
         }
         let asked_ms = self.asked_ms(terms);
         let mut own = self.own_clocks.of(crawl);
-        let mut moment_ms = self.clock.next_ms(&self.pace, asked_ms, terms.horizon_ms, now);
-        if terms.own_ms > 0 {
-            moment_ms = moment_ms.max(own.next_ms(&self.pace, terms.own_ms, terms.horizon_ms, now));
-        }
+        let own_ms = match terms.own_ms {
+            0 => Millis::MIN,
+            interval_ms => own.next_ms(&self.pace, interval_ms, terms.horizon_ms, now),
+        };
+        let answered_ms = self.clock.after_answer_ms(&self.pace, asked_ms, now).unwrap_or(Millis::MIN);
+        let next_ms = self.clock.next_ms(&self.pace, asked_ms, terms.horizon_ms, now).max(own_ms);
         let horizon_ms = Millis::try_from(terms.horizon_ms).unwrap_or(Millis::MAX);
-        if moment_ms > now.saturating_add(horizon_ms) || moment_ms > not_after_ms {
+        let last_ms = now.saturating_add(horizon_ms);
+        let kept_ms = self.reservations.take(crawl, now);
+        // A dispatch that comes after the time that was kept for it, as of a frontier whose clock is behind, goes first now.
+        let has_passed = kept_ms.is_some_and(|at| at < now.max(own_ms).max(answered_ms));
+        let is_late = has_passed && next_ms <= last_ms;
+        let moment_ms = match kept_ms {
+            Some(at) if !has_passed => at,
+            Some(_) if is_late => next_ms,
+            _ => self.free_ms(next_ms, terms),
+        };
+        if moment_ms > last_ms || moment_ms > not_after_ms {
+            if moment_ms > last_ms && moment_ms > own_ms {
+                self.reservations.keep(crawl, (moment_ms, terms.own_ms), now);
+            }
             // Half a horizon early, so that the next request is scheduled before the site is ready for it.
             let retry_at_ms = moment_ms.saturating_sub(horizon_ms / 2).max(now);
             return Decision::Defer { reason: Deferral::Interval, retry_at_ms };
         }
-        self.clock.planned_ms = Some(moment_ms);
-        self.last_own_ms = Some(terms.own_ms);
+        if is_late {
+            let (pace, crawl_delay_ms) = (self.pace, self.remembered.crawl_delay_ms);
+            let spacing_ms = |one: u64, other: u64| spacing_ms(&pace, crawl_delay_ms, terms, (one, other));
+            self.reservations.make_room(moment_ms, terms.own_ms, spacing_ms);
+        }
+        if has_passed || kept_ms.is_none_or(|at| self.clock.planned_ms.is_none_or(|planned| planned <= at)) {
+            self.clock.planned_ms = Some(moment_ms);
+            self.last_own_ms = Some(terms.own_ms);
+        }
         if terms.own_ms > 0 {
             own.planned_ms = Some(moment_ms);
             self.own_clocks.set(crawl, terms.own_ms, own);
         }
-        Decision::Pass { not_before_ms: moment_ms, interval_ms: self.pace.interval_ms(asked_ms) }
+        let interval_ms = self.pace.interval_ms(asked_ms);
+        Decision::Pass { not_before_ms: moment_ms, interval_ms, own_ms: terms.own_ms }
+    }
+
+    /// Returns the first time from `first_ms` on for a request of a crawl with these terms: before, between or after the times
+    /// that are kept.
+    fn free_ms(&self, first_ms: Millis, terms: Terms) -> Millis {
+        self.reservations.kept().iter().fold(first_ms, |next_ms, kept| {
+            let (pace, crawl_delay_ms) = (&self.pace, self.remembered.crawl_delay_ms);
+            let spacing_ms = spacing_ms(pace, crawl_delay_ms, terms, (terms.own_ms, kept.own_ms));
+            if next_ms.saturating_add(spacing_ms) <= kept.at_ms {
+                return next_ms;
+            }
+            next_ms.max(kept.at_ms.saturating_add(spacing_ms))
+        })
     }
 
     /// Returns the interval before learned slow-downs: the longer of base interval and crawl-delay. The base interval of a
@@ -304,6 +344,17 @@ impl Site {
         let last_ms = self.clock.planned_ms.max(self.clock.answered_ms).unwrap_or(0);
         plus(last_ms, self.pace.spacing_ms(asked_ms)).saturating_add(kept_ms) < now
     }
+}
+
+/// Returns the time between the requests of two crawls with these intervals.
+fn spacing_ms(
+    pace: &AdaptiveInterval,
+    crawl_delay_ms: Option<u64>,
+    terms: Terms,
+    (one_ms, other_ms): (u64, u64),
+) -> Millis {
+    let base_ms = terms.base_ms(one_ms).min(terms.base_ms(other_ms));
+    Millis::try_from(pace.spacing_ms(base_ms.max(crawl_delay_ms.unwrap_or(0)))).unwrap_or(Millis::MAX)
 }
 
 fn plus(at_ms: Millis, span_ms: u64) -> Millis {

@@ -144,7 +144,7 @@ impl Sites {
         }
         if terms.is_unlimited() {
             // An unlimited site has no state until an outcome changes it.
-            return Decision::Pass { not_before_ms: now, interval_ms: 0 };
+            return Decision::Pass { not_before_ms: now, interval_ms: 0, own_ms: 0 };
         }
         let mut site = self.new_site(terms);
         let decision = site.decide(crawl, dispatch.not_after_ms, terms, now);

@@ -87,12 +87,12 @@ impl RateLimiterStage {
         let scheduled: DispatchFields<'_> = partial_messages::read("dispatch", record.value.as_ref())?;
         let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
         let (topic, value) = match sites.decide(&self.terms, &scheduled, now) {
-            Decision::Pass { not_before_ms, interval_ms } => {
+            Decision::Pass { not_before_ms, interval_ms, own_ms } => {
                 self.metrics.passed.inc();
                 #[allow(clippy::cast_precision_loss, reason = "intervals are at most a day, far below 2^52 ms")]
                 self.metrics.interval.observe(interval_ms as f64 / 1000.0);
                 let dispatch = record.value.as_deref().unwrap_or_default();
-                (READY, partial_messages::ready(not_before_ms, interval_ms, dispatch))
+                (READY, partial_messages::ready(not_before_ms, (interval_ms, own_ms), dispatch))
             }
             Decision::Defer { reason, retry_at_ms } => {
                 let dispatch: Dispatch = decode("dispatch", record.value.as_ref())?;

@@ -27,7 +27,7 @@ fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
 
 fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpResponse, FetchError>) -> Verdict {
     let url = Url::parse(&dispatch.context.url).unwrap();
-    let ready = ReadyDispatch { not_before_ms: NOW, interval_ms: 0, dispatch: dispatch.clone() };
+    let ready = ReadyDispatch { not_before_ms: NOW, interval_ms: 0, crawl_interval_ms: 0, dispatch: dispatch.clone() };
     let tp = TopicPartition::new(topic::READY, 0);
     let mut active = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
     active.before = before.to_vec();

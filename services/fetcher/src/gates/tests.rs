@@ -220,6 +220,38 @@ fn a_slow_crawl_keeps_its_own_delay_and_lets_others_of_the_site_go_before_it() {
     assert!(gates.sites.is_empty());
 }
 
+/// Returns a request of a crawl with this delay.
+fn of_crawl(payload: usize, number: usize, (interval_ms, own_ms): (u64, u64)) -> QueuedRequest<usize> {
+    QueuedRequest { crawl: crawl(number), own_ms, ..queued_request(payload, 0, interval_ms) }
+}
+
+#[test]
+fn two_requests_are_at_least_the_shorter_delay_of_their_crawls_apart_in_whatever_order_they_were_scheduled() {
+    let mut gates = SiteGates::new(8);
+    for (payload, own_ms) in [(0, 1500), (1, 1250)] {
+        gates.push(&"a".into(), of_crawl(payload, payload, (1000, own_ms)), 0, 5000).unwrap();
+    }
+    assert_eq!(sent(&mut gates, 5000, 8), [0]);
+    gates.answered(&key("a"), &crawl(0), 5000, 5000);
+    assert_eq!(sent(&mut gates, 6250, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 6251, 8), [1]);
+}
+
+#[test]
+fn a_request_of_a_crawl_without_a_delay_counts_once_the_crawl_has_one() {
+    let mut gates = SiteGates::new(8);
+    gates.push(&"a".into(), of_crawl(0, 0, (1000, 0)), 0, 5000).unwrap();
+    assert_eq!(sent(&mut gates, 5000, 8), [0]);
+    gates.answered(&key("a"), &crawl(0), 5000, 5000);
+    for (payload, number, own_ms) in [(1, 1, 100), (2, 0, 1000)] {
+        gates.push(&"a".into(), of_crawl(payload, number, (100, own_ms)), 0, 5000).unwrap();
+    }
+    assert_eq!(sent(&mut gates, 5101, 8), [1]);
+    gates.answered(&key("a"), &crawl(1), 5101, 5101);
+    assert_eq!(sent(&mut gates, 6000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 6001, 8), [2]);
+}
+
 #[test]
 fn crawls_have_free_slots_in_proportion_to_their_shares() {
     let mut gates = SiteGates::new(8);

@@ -141,7 +141,7 @@ impl Surroundings {
     /// Returns a dispatch of a URL that may be requested at once.
     fn ready(&self, url: &str, sequence: u64) -> ReadyDispatch {
         let dispatch = classify::tests::dispatch(url, sequence, self.now());
-        ReadyDispatch { not_before_ms: self.now(), interval_ms: 0, dispatch }
+        ReadyDispatch { not_before_ms: self.now(), interval_ms: 0, crawl_interval_ms: 0, dispatch }
     }
 
     /// Returns such a dispatch, of a site that is requested at this interval.

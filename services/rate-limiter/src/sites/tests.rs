@@ -42,6 +42,11 @@ fn origin() -> Origin {
     Origin { tp: TopicPartition::new(topic::OUTCOMES, 0), offset: 7, assignment_epoch: 1 }
 }
 
+/// Returns the decision about a dispatch of a crawl without an interval of its own.
+fn passed(not_before_ms: Millis, interval_ms: u64) -> Decision {
+    Decision::Pass { not_before_ms, interval_ms, own_ms: 0 }
+}
+
 fn written(lesson: OutcomeEffect) -> SiteState {
     match lesson {
         OutcomeEffect::Write(record) => record.memory,
@@ -52,15 +57,13 @@ fn written(lesson: OutcomeEffect) -> SiteState {
 #[test]
 fn the_first_owner_ever_asks_at_once_and_a_successor_waits_out_what_may_be_planned() {
     let terms = SiteTerms::new(RateLimiterConfig::default());
-    let passed = Decision::Pass { not_before_ms: T, interval_ms: 1000 };
-    assert_eq!(sites(&terms, 0, vec![], T).decide(&terms, &dispatch(T), T), passed);
+    assert_eq!(sites(&terms, 0, vec![], T).decide(&terms, &dispatch(T), T), passed(T, 1000));
     let mut successor = sites(&terms, 5, vec![], T);
     let Decision::Defer { reason: Deferral::Interval, retry_at_ms } = successor.decide(&terms, &dispatch(T), T) else {
         panic!()
     };
     assert_eq!(retry_at_ms, T + 2000);
-    let passed = Decision::Pass { not_before_ms: T + 3000, interval_ms: 1000 };
-    assert_eq!(successor.decide(&terms, &dispatch(T + 2000), T + 2000), passed);
+    assert_eq!(successor.decide(&terms, &dispatch(T + 2000), T + 2000), passed(T + 3000, 1000));
 }
 
 #[test]
@@ -79,8 +82,7 @@ fn an_unlimited_site_passes_at_once_and_leaves_no_trace() {
     let terms = SiteTerms::new(RateLimiterConfig { rate: Rate { interval_ms: 0 }, ..RateLimiterConfig::default() });
     let mut sites = sites(&terms, 9, vec![], T);
     for _ in 0..3 {
-        let passed = Decision::Pass { not_before_ms: T, interval_ms: 0 };
-        assert_eq!(sites.decide(&terms, &dispatch(T), T), passed);
+        assert_eq!(sites.decide(&terms, &dispatch(T), T), passed(T, 0));
     }
     assert_eq!(
         sites.learn(&terms, &outcome(OutcomeKind::Fetched, 200, T, 9), origin(), T + 9),
@@ -165,7 +167,7 @@ fn a_frozen_site_gets_no_request_and_a_slower_one_its_own_interval_also_from_a_s
     let frozen = Decision::Defer { reason: Deferral::Frozen, retry_at_ms: T + 10_000 };
     assert_eq!(sites.decide(&terms, &dispatch(T), T), frozen);
     control(&mut terms, 2, Some(SiteSettings { interval_ms: Some(1500), ..settings.clone() }));
-    let passed = |not_before_ms| Decision::Pass { not_before_ms, interval_ms: 1500 };
+    let passed = |not_before_ms| passed(not_before_ms, 1500);
     assert_eq!(sites.decide(&terms, &dispatch(T), T), passed(T));
     assert_eq!(sites.decide(&terms, &dispatch(T), T), passed(T + 1500));
     let mut successor = Sites::open(&terms, Restored::default(), 5, T);
@@ -190,7 +192,7 @@ fn a_dispatch_of_a_paused_crawl_is_deferred_and_takes_no_time_of_its_site() {
     assert_eq!(sites.decide(&terms, &dispatch(T), T), held);
     let context = ContextFields { crawl: Cow::Borrowed("news"), site: Cow::Borrowed("a.example") };
     let other = DispatchFields { context, ..dispatch(T) };
-    assert_eq!(sites.decide(&terms, &other, T), Decision::Pass { not_before_ms: T, interval_ms: 1000 });
+    assert_eq!(sites.decide(&terms, &other, T), passed(T, 1000));
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn an_override_stands_in_place_of_the_default() {
     let terms = SiteTerms::new(RateLimiterConfig { overrides, ..RateLimiterConfig::default() });
     let mut sites = sites(&terms, 0, vec![], T);
     sites.decide(&terms, &dispatch(T), T);
-    assert_eq!(sites.decide(&terms, &dispatch(T), T), Decision::Pass { not_before_ms: T + 200, interval_ms: 200 });
+    assert_eq!(sites.decide(&terms, &dispatch(T), T), passed(T + 200, 200));
 }
 
 /// Event in a partition with one site.
@@ -318,7 +320,7 @@ impl World {
 
     fn dispatch(&mut self) -> Result<(), TestCaseError> {
         match self.sites.decide(&self.terms, &dispatch(self.now), self.now) {
-            Decision::Pass { not_before_ms, interval_ms } => {
+            Decision::Pass { not_before_ms, interval_ms, .. } => {
                 prop_assert!(not_before_ms >= self.now);
                 prop_assert!(not_before_ms >= self.known_until, "asked while the site is blocked");
                 prop_assert!(interval_ms >= self.config.rate.interval_ms);

@@ -78,7 +78,7 @@ fn a_dispatch_passes_through_untouched_with_its_moment_to_its_own_partition() {
     assert_eq!(records[0].tp, TopicPartition::new(READY, 3));
     assert_eq!(records[0].key.as_deref(), Some(&b"a.example"[..]));
     let ready: ReadyDispatch = decode("ready", records[0].value.as_ref()).unwrap();
-    assert_eq!(ready, ReadyDispatch { not_before_ms: T, interval_ms: 1000, dispatch: sent });
+    assert_eq!(ready, ReadyDispatch { not_before_ms: T, interval_ms: 1000, crawl_interval_ms: 0, dispatch: sent });
     assert_eq!(encode(&ready), records[0].value.clone().unwrap(), "the same bytes as if it were rewritten");
     assert_eq!(actions.plans[0].completes, vec![origin]);
 }

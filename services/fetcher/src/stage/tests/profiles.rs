@@ -113,6 +113,37 @@ fn a_crawl_that_ignores_robots_txt_asks_for_none_while_others_do() {
 }
 
 #[test]
+fn a_crawl_without_a_rate_keeps_the_interval_of_its_dispatches_while_a_faster_one_shares_the_site() {
+    let mut around = with_robots(robots(""));
+    around.define(5, "fast", |definition| definition.profile.interval_ms = Some(100));
+    around.define(6, "plain", |definition| definition.profile.user_agent = Some("PlainBot".to_owned()));
+    let mut sequence = 0;
+    for path in 0..3 {
+        for (crawl, crawl_interval_ms) in [("plain", 1000), ("fast", 100)] {
+            around.client.on(&format!("https://a.example/{path}?{crawl}"), page("hello"));
+            let ready = of_crawl(&around, crawl, &format!("{path}?{crawl}"), sequence);
+            around.deliver(&ReadyDispatch { interval_ms: 100, crawl_interval_ms, ..ready });
+            sequence += 1;
+        }
+    }
+    let mut times: BTreeMap<bool, Vec<Millis>> = BTreeMap::new();
+    for _ in 0..4300 {
+        let before = around.client.asked().len();
+        around.pass(1);
+        for request in &around.client.asked()[before..] {
+            let agent = request.profile.headers["user-agent"].to_str().unwrap();
+            times.entry(agent.starts_with("PlainBot")).or_default().push(around.now());
+        }
+    }
+    for (is_plain, least_ms) in [(true, 1000), (false, 100)] {
+        let times = &times[&is_plain];
+        // Three pages and a robots.txt.
+        assert!(times.len() == 4 && times.windows(2).all(|pair| pair[1] - pair[0] > least_ms), "{times:?}");
+    }
+    around.assert_all_complete();
+}
+
+#[test]
 fn each_crawl_keeps_its_own_interval_at_a_site_and_all_together_that_of_the_site() {
     let mut around = Surroundings::unlimited();
     for (offset, crawl, interval_ms) in [(5, "slow", 1000), (6, "medium", 400)] {
@@ -128,7 +159,7 @@ fn each_crawl_keeps_its_own_interval_at_a_site_and_all_together_that_of_the_site
         }
     }
     let mut times: BTreeMap<String, Vec<Millis>> = BTreeMap::new();
-    for _ in 0..4100 {
+    for _ in 0..6000 {
         let before = around.client.asked().len();
         around.pass(1);
         for request in &around.client.asked()[before..] {

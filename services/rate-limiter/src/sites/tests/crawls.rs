@@ -1,6 +1,6 @@
 //! Crawls with intervals of their own at one site.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use orbweaver_messages::{CrawlDefinition, FetchProfile};
 
@@ -41,8 +41,8 @@ fn answer(crawl: &str, requested_at_ms: Millis, took_ms: Millis) -> OutcomeField
     OutcomeFields { context: context(crawl), ..outcome(OutcomeKind::Fetched, 200, requested_at_ms, took_ms) }
 }
 
-fn passed(not_before_ms: Millis, interval_ms: u64) -> Decision {
-    Decision::Pass { not_before_ms, interval_ms }
+fn passed(not_before_ms: Millis, interval_ms: u64, own_ms: u64) -> Decision {
+    Decision::Pass { not_before_ms, interval_ms, own_ms }
 }
 
 fn deferred(retry_at_ms: Millis) -> Decision {
@@ -59,7 +59,7 @@ fn a_slow_crawl_does_not_slow_down_a_fast_one() {
         in_flight.retain(|moment| moment + 50 > now);
         while in_flight.len() < 11 {
             let decision = sites.decide(&terms, &of("fast", now), now);
-            let Decision::Pass { not_before_ms, interval_ms: 100 } = decision else { panic!("{decision:?}") };
+            let Decision::Pass { not_before_ms, interval_ms: 100, .. } = decision else { panic!("{decision:?}") };
             in_flight.push_back(not_before_ms);
             fast += 1;
         }
@@ -74,13 +74,40 @@ fn a_slow_crawl_does_not_slow_down_a_fast_one() {
 }
 
 #[test]
+fn crawls_that_share_a_site_have_turns_there_however_early_the_dispatches_of_others_come() {
+    let terms = terms(100, &[]);
+    let mut sites = sites(&terms, 0, vec![], T);
+    let names: Vec<_> = (0..10).map(|number| format!("crawl{number}")).collect();
+    // Each has as many dispatches in flight as the frontier lets it have, and a deferral pauses it. Those of an earlier crawl
+    // always come first.
+    let mut in_flight: Vec<VecDeque<Millis>> = vec![VecDeque::new(); names.len()];
+    let (mut passed, mut retry_at_ms) = (vec![0; names.len()], vec![T; names.len()]);
+    for now in (T..T + 60_000).step_by(10) {
+        for (crawl, name) in names.iter().enumerate() {
+            in_flight[crawl].retain(|moment| moment + 50 > now);
+            while in_flight[crawl].len() < 11 && now >= retry_at_ms[crawl] {
+                match sites.decide(&terms, &of(name, now), now) {
+                    Decision::Pass { not_before_ms, .. } => {
+                        in_flight[crawl].push_back(not_before_ms);
+                        passed[crawl] += 1;
+                    }
+                    Decision::Defer { retry_at_ms: later, .. } => retry_at_ms[crawl] = later,
+                }
+            }
+        }
+    }
+    let all: u32 = passed.iter().sum();
+    assert!(passed.iter().all(|count| (40..=80).contains(count)) && all >= 570, "{all} requests: {passed:?}");
+}
+
+#[test]
 fn a_crawl_without_an_interval_keeps_the_configured_one_at_a_site_that_it_shares_with_a_faster_crawl() {
     let mut terms = terms(1000, &[("fast", Some(100)), ("plain", None)]);
     let mut sites = sites(&terms, 0, vec![], T);
     let plain = |sites: &mut Sites, terms: &SiteTerms, now| sites.decide(terms, &of("plain", now), now);
-    assert_eq!(plain(&mut sites, &terms, T), passed(T, 1000));
-    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 100, 100));
-    assert_eq!(plain(&mut sites, &terms, T), passed(T + 1000, 100), "not 200 ms after its last request");
+    assert_eq!(plain(&mut sites, &terms, T), passed(T, 1000, 1000));
+    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 100, 100, 100));
+    assert_eq!(plain(&mut sites, &terms, T), passed(T + 1000, 100, 1000), "not 200 ms after its last request");
     // Without a faster crawl, the clock of the site suffices.
     define(&mut terms, 9, "fast", None);
     assert_eq!(terms.of("a.example", "plain").own_ms, 0);
@@ -90,14 +117,14 @@ fn a_crawl_without_an_interval_keeps_the_configured_one_at_a_site_that_it_shares
 fn a_crawl_waits_for_its_own_interval_since_its_last_answer_while_others_are_requested() {
     let terms = terms(1000, &[("slow", Some(9000))]);
     let mut sites = sites(&terms, 0, vec![], T);
-    assert_eq!(sites.decide(&terms, &of("slow", T), T), passed(T, 9000));
+    assert_eq!(sites.decide(&terms, &of("slow", T), T), passed(T, 9000, 9000));
     sites.learn(&terms, &answer("slow", T, 1000), origin(), T + 1000);
     let now = T + 1000;
     assert_eq!(sites.decide(&terms, &of("slow", now), now), deferred(T + 1000 + 9000 - 1000), "half a horizon early");
     // The gap of the site is twice its response time.
-    assert_eq!(sites.decide(&terms, &of("docs", now), now), passed(T + 3000, 2000));
+    assert_eq!(sites.decide(&terms, &of("docs", now), now), passed(T + 3000, 2000, 0));
     let now = T + 9000;
-    assert_eq!(sites.decide(&terms, &of("slow", now), now), passed(T + 10_000, 2000), "as for any other crawl");
+    assert_eq!(sites.decide(&terms, &of("slow", now), now), passed(T + 10_000, 2000, 9000), "as for any other crawl");
 }
 
 #[test]
@@ -114,9 +141,9 @@ fn an_answer_to_a_request_of_a_former_owner_delays_its_crawl_too() {
 fn a_successor_waits_for_the_own_interval_of_a_crawl_too() {
     let terms = terms(1000, &[("slow", Some(5000))]);
     let mut sites = sites(&terms, 5, vec![], T);
-    assert_eq!(sites.decide(&terms, &of("docs", T + 1000), T + 1000), passed(T + 3000, 1000));
+    assert_eq!(sites.decide(&terms, &of("docs", T + 1000), T + 1000), passed(T + 3000, 1000, 0));
     assert_eq!(sites.decide(&terms, &of("slow", T + 1000), T + 1000), deferred(T + 2000 + 5000 - 1000));
-    assert_eq!(sites.decide(&terms, &of("slow", T + 6000), T + 6000), passed(T + 7000, 1000));
+    assert_eq!(sites.decide(&terms, &of("slow", T + 6000), T + 6000), passed(T + 7000, 1000, 5000));
 }
 
 #[test]
@@ -137,8 +164,8 @@ fn an_interval_set_for_the_site_applies_to_all_crawls_and_an_own_one_in_addition
     let mut sites = sites(&terms, 0, vec![], T);
     let settings = SiteSettings { interval_ms: Some(2000), ..SiteSettings::of("a.example".into(), T) };
     control(&mut terms, 3, Some(settings));
-    assert_eq!(sites.decide(&terms, &of("slow", T), T), passed(T, 2000));
-    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 2000, 2000));
+    assert_eq!(sites.decide(&terms, &of("slow", T), T), passed(T, 2000, 5000));
+    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 2000, 2000, 100));
     assert_eq!(sites.decide(&terms, &of("slow", T), T), deferred(T + 5000 - 1000));
 }
 
@@ -149,8 +176,8 @@ fn a_crawl_with_an_own_interval_waits_for_it_at_an_unlimited_site_too() {
     let mut terms = SiteTerms::new(config);
     define(&mut terms, 1, "slow", Some(1000));
     let mut sites = sites(&terms, 0, vec![], T);
-    for (crawl, moment) in [("slow", T), ("docs", T), ("slow", T + 1000), ("docs", T)] {
-        assert_eq!(sites.decide(&terms, &of(crawl, T), T), passed(moment, 0), "{crawl}");
+    for (crawl, moment, own_ms) in [("slow", T, 1000), ("docs", T, 0), ("slow", T + 1000, 1000), ("docs", T, 0)] {
+        assert_eq!(sites.decide(&terms, &of(crawl, T), T), passed(moment, 0, own_ms), "{crawl}");
     }
 }
 
@@ -158,21 +185,21 @@ fn a_crawl_with_an_own_interval_waits_for_it_at_an_unlimited_site_too() {
 fn a_changed_interval_applies_from_the_next_dispatch_on() {
     let mut terms = terms(1000, &[("docs", Some(60_000))]);
     let mut sites = sites(&terms, 0, vec![], T);
-    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T, 60_000));
+    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T, 60_000, 60_000));
     assert_eq!(sites.decide(&terms, &of("docs", T), T), deferred(T + 60_000 - 1000));
     define(&mut terms, 2, "docs", Some(500));
-    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T + 500, 500));
+    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T + 500, 500, 500));
     define(&mut terms, 3, "docs", Some(1500));
     assert_eq!(
         sites.decide(&terms, &of("docs", T), T),
-        passed(T + 500 + 1500, 500),
+        passed(T + 500 + 1500, 500, 1500),
         "the gap of the site is the shorter one"
     );
     define(&mut terms, 4, "docs", None);
-    assert_eq!(sites.decide(&terms, &of("docs", T + 1000), T + 1000), passed(T + 3000, 1000));
+    assert_eq!(sites.decide(&terms, &of("docs", T + 1000), T + 1000), passed(T + 3000, 1000, 0));
     define(&mut terms, 5, "docs", Some(60_000));
     let at = T + 100_000;
-    assert_eq!(sites.decide(&terms, &of("docs", at), at), passed(at, 1000));
+    assert_eq!(sites.decide(&terms, &of("docs", at), at), passed(at, 1000, 60_000));
     sites.sweep(&terms, at + 10_000);
     assert_eq!(sites.decide(&terms, &of("docs", at + 10_000), at + 10_000), deferred(at + 60_000 - 1000));
 }
@@ -185,7 +212,7 @@ fn a_dispatch_of_a_definition_that_was_not_read_is_deferred_for_a_second() {
     let unread = Decision::Defer { reason: Deferral::Definition, retry_at_ms: T + 1000 };
     assert_eq!(sites.decide(&terms, &newer, T), unread);
     define(&mut terms, 2, "docs", Some(3000));
-    assert_eq!(sites.decide(&terms, &newer, T), passed(T, 3000));
+    assert_eq!(sites.decide(&terms, &newer, T), passed(T, 3000, 3000));
 }
 
 #[test]
@@ -204,14 +231,18 @@ fn answers_to_a_slow_crawl_change_the_interval_of_others_as_their_own_would() {
 fn a_crawl_delay_applies_to_a_crawl_with_a_shorter_interval_of_its_own() {
     let terms = terms(1000, &[("fast", Some(100))]);
     let mut sites = sites(&terms, 0, vec![], T);
-    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T, 100));
+    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T, 100, 100));
     let with_delay = |crawl, at| OutcomeFields { crawl_delay_ms: Some(500), ..answer(crawl, at, 0) };
     assert_eq!(written(sites.learn(&terms, &with_delay("fast", T), origin(), T)).crawl_delay_ms, Some(500));
-    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 500, 500));
+    assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 500, 500, 100));
     // That delay is reported again a day later, for a crawl that it does not slow down.
     let later = T + 100_000_000;
     assert_eq!(sites.learn(&terms, &with_delay("docs", later), origin(), later), OutcomeEffect::Complete);
-    assert_eq!(sites.decide(&terms, &of("docs", later), later), passed(later + 1000, 500), "and its own interval");
+    assert_eq!(
+        sites.decide(&terms, &of("docs", later), later),
+        passed(later + 1000, 500, 1000),
+        "and its own interval"
+    );
 }
 
 const CRAWLS: [&str; 3] = ["docs", "news", "shop"];
@@ -251,8 +282,8 @@ struct Shared {
     now: Millis,
     epoch: Offset,
     asked: VecDeque<(usize, Millis)>,
-    /// Crawl and scheduled time of the last request, and the times of the last request and answer of each crawl.
-    last: Option<(usize, Millis)>,
+    /// Crawl of each request, by scheduled time, and the times of the last request and answer of each crawl.
+    moments: BTreeMap<Millis, usize>,
     planned_ms: [Millis; CRAWLS.len()],
     answered_ms: [Millis; CRAWLS.len()],
 }
@@ -262,8 +293,8 @@ impl Shared {
         let terms = terms(rate_ms, &std::array::from_fn::<_, { CRAWLS.len() }, _>(|at| (CRAWLS[at], own_ms[at])));
         let sites = sites(&terms, 0, vec![], T);
         let (planned_ms, answered_ms) = ([0; CRAWLS.len()], [0; CRAWLS.len()]);
-        let (epoch, asked, last) = (0, [].into(), None);
-        Self { rate_ms, own_ms, terms, sites, now: T, epoch, asked, last, planned_ms, answered_ms }
+        let (epoch, asked, moments) = (0, [].into(), BTreeMap::new());
+        Self { rate_ms, own_ms, terms, sites, now: T, epoch, asked, moments, planned_ms, answered_ms }
     }
 
     fn apply(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -292,15 +323,19 @@ impl Shared {
             Decision::Defer { retry_at_ms, .. } => return Ok(Some(retry_at_ms)),
         };
         let base = |crawl: usize| i64::try_from(self.own_ms[crawl].unwrap_or(self.rate_ms)).unwrap();
-        if let Some((other, last)) = self.last {
-            prop_assert!(moment - last >= base(other).min(base(crawl)), "{} ms after another", moment - last);
+        // A time that was kept for a crawl may be before that of a later dispatch.
+        let neighbors = [self.moments.range(..=moment).next_back(), self.moments.range(moment..).next()];
+        for (at, other) in neighbors.into_iter().flatten() {
+            let gap = (moment - at).abs();
+            prop_assert!(gap >= base(*other).min(base(crawl)), "{gap} ms from another");
         }
         if self.own_ms[crawl].is_some() {
             let (planned, answered) = (self.planned_ms[crawl], self.answered_ms[crawl]);
             prop_assert!(moment - planned >= base(crawl), "{} ms after its last request", moment - planned);
             prop_assert!(moment - answered >= base(crawl), "{} ms after its last answer", moment - answered);
         }
-        (self.last, self.planned_ms[crawl]) = (Some((crawl, moment)), moment);
+        self.moments.insert(moment, crawl);
+        self.planned_ms[crawl] = moment;
         self.asked.push_back((crawl, moment));
         Ok(None)
     }
