@@ -10,17 +10,19 @@ use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_testkit::Stack;
+use orbweaver_testkit::{SESSION, Stack};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, interval, sleep};
 
 use crate::clock::FakedClock;
+use crate::crawls::control_second;
+use crate::fault::{Fault, Server, Slot};
 use crate::journal::Journal;
 use crate::proxy::Network;
 use crate::scarcity::{NoMemory, SmallDisk};
-use crate::schedule::{CLOCK_TOLERATED_MS, Fault, Server, Slot};
+use crate::schedule::CLOCK_TOLERATED_MS;
 use crate::verdict::Exit;
 
 /// Maximum wait for the end of a process; the verdict has its own limit.
@@ -69,6 +71,8 @@ pub(crate) struct Tally {
     /// Start and end of each time in which all instances restarted because their clocks were set, in milliseconds since
     /// the epoch.
     pub(crate) clocks_ms: Vec<(Millis, Millis)>,
+    /// Start and end of each time during which the second crawl was certainly paused, in milliseconds since the epoch.
+    pub(crate) paused_ms: Vec<(Millis, Millis)>,
     /// Start and end of each server outage, in milliseconds since the epoch.
     outages: Vec<(Millis, Millis)>,
 }
@@ -194,6 +198,7 @@ impl Fleet {
                 self.network.delay(Duration::ZERO);
                 Ok(())
             }
+            Fault::Pause { for_ms } => self.pause(for_ms).await,
             Fault::Outages { times, for_ms, pause_ms } => self.outages(times, for_ms, pause_ms).await,
         };
         let mut tally = self.tally().await;
@@ -425,6 +430,16 @@ impl Fleet {
         servers.iter().for_each(|server| self.network.restore(*server));
         self.end_outage(outage).await;
         Ok(())
+    }
+
+    /// Pauses the second crawl. It is certainly paused from half a session and a second after the answer of the command on: an
+    /// instance that is cut off sends for half a session.
+    async fn pause(&self, for_ms: u64) -> Result<()> {
+        control_second(self, "pause").await?;
+        let since = SystemClock.now() + Millis::try_from(SESSION.as_millis())? / 2 + 1_000;
+        sleep(Duration::from_millis(for_ms)).await;
+        self.tally().await.paused_ms.push((since, SystemClock.now()));
+        control_second(self, "resume").await
     }
 
     async fn outages(&self, times: u32, for_ms: u64, pause_ms: u64) -> Result<()> {

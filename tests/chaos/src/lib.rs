@@ -1,13 +1,14 @@
 //! The chaos gate: real processes on real servers crawl a web with a known truth, while a seeded schedule kills,
-//! suspends, drains and adds instances of every service, exhausts their memory and disk, stops the servers, and cuts
-//! the network between them.
+//! suspends, drains and adds instances of every service, exhausts their memory and disk, stops the servers, cuts the
+//! network between them, and pauses one of two crawls.
 //!
 //! [`schedule`] derives faults from a seed; [`run`] applies them to a fleet while completion is polled; the [`Verdict`]
 //! compares the web's request log, the topics and the exits of the processes with the promises.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `schedule` | faults and their times (pure) |
+//! | `crawls` | the two crawls and the commands that control the second |
+//! | `fault`, `schedule` | faults and their times (pure) |
 //! | `fleet` | the processes and servers, and the execution of faults |
 //! | `kept` | expected stored data of a web (pure) |
 //! | `stored` | content of the CQL server |
@@ -23,6 +24,8 @@
 
 mod clock;
 mod commits;
+mod crawls;
+mod fault;
 mod fleet;
 mod journal;
 mod kept;
@@ -35,8 +38,9 @@ mod usage;
 mod verdict;
 mod watch;
 
+pub use fault::{Fault, Server, Slot};
 pub use kept::{Contents, Keepsakes, Kept, Robots, keepsakes};
 pub use run::{SERVERS, Settings, run};
-pub use schedule::{Extent, Fault, Server, Slot, Step, schedule};
+pub use schedule::{Extent, Step, schedule};
 pub use stored::{Rows, Stored};
 pub use verdict::{Evidence, Exit, Rules, Verdict};

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
-use crate::schedule::Server;
+use crate::fault::Server;
 
 /// Bytes forwarded at once.
 const CHUNK: usize = 16 << 10;

@@ -17,11 +17,13 @@ use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use crate::clock::FakedClock;
 use crate::commits;
+use crate::crawls::{FIRST, GateCrawl, SECOND, create_second};
+use crate::fault::{Server, Slot};
 use crate::fleet::Fleet;
 use crate::journal::Journal;
 use crate::kept::keepsakes;
 use crate::proxy::Network;
-use crate::schedule::{Extent, Server, Slot, Step, schedule};
+use crate::schedule::{Extent, Step, schedule};
 use crate::stored::Stored;
 use crate::usage::Usage;
 use crate::verdict::{Evidence, Rules, Verdict};
@@ -196,6 +198,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     }
     fleet.ready(PATIENCE).await?;
     fleet.cluster.seed(&[web.start_url()]).await?;
+    create_second(&fleet, web.start_url()).await?;
     fleet.journal.note("seeded", json!(web.start_url()));
 
     let (watch, usage, servers) = (Watch::default(), Usage::default(), out.join(SERVERS));
@@ -211,27 +214,27 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
 
     ensure!(web.log().failures() == 0, "{} requests are missing in the log of the web", web.log().failures());
     web.stop();
-    let found = Found::read(&fleet.cluster.log).await?;
-    let pages = fleet.cluster.stored_pages().await?;
-    let stored = Stored::read(&fleet.stack.cql, fleet.cluster.keyspace(), &kept, pages).await?;
     let mut tally = std::mem::take(&mut *fleet.tally().await);
-    let evidence = Evidence {
+    let (of_second, of_first) = read_requests(&log)?.into_iter().partition(|entry: &Entry| SECOND.sends(&entry.agent));
+    let common = Evidence {
         truth,
-        requests: read_requests(&log)?,
-        documents: found.documents,
-        contents: found.contents,
         kept,
-        stored,
-        dead_letters: found.dead_letters,
         completions_ms: watch.completions_ms(),
         complete_at_the_end: complete && reading.is_caught_up(),
         faults_ms: std::mem::take(&mut tally.faults_ms),
         clocks_ms: std::mem::take(&mut tally.clocks_ms),
-        exits: std::mem::take(&mut tally.exits),
-        troubles: std::mem::take(&mut tally.troubles),
+        ..Evidence::default()
     };
+    let mut second = of_crawl(&fleet, SECOND, common.clone()).await?;
+    second.paused_ms = std::mem::take(&mut tally.paused_ms);
+    second.requests = of_second;
+    let mut evidence = of_crawl(&fleet, FIRST, common).await?;
+    (evidence.requests, evidence.others) = (of_first, second.requests.clone());
+    (evidence.stored.pages, evidence.stored.crawls) = (fleet.cluster.stored_pages().await?, 2);
+    (evidence.exits, evidence.troubles) = (std::mem::take(&mut tally.exits), std::mem::take(&mut tally.troubles));
     let at_most = (CONCURRENCY + WITHIN_A_DISPATCH) * (tally.fetchers_hurt + tally.fetchers_cut_off);
-    let verdict = Verdict::on(&evidence, &rules(at_most));
+    let rules = rules(at_most);
+    let verdict = Verdict::on(&evidence, &rules).and(SECOND.name, Verdict::on(&second, &rules));
     tally.faults.insert("failed_commits", commits::failed(&out.join("instances"))?);
     let faults: Vec<_> = tally.faults.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
     let usage = usage.by_thirds(*evidence.completions_ms.last().unwrap_or(&SystemClock.now()));
@@ -241,6 +244,14 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
         fleet.cluster.remove().await?;
     }
     Ok((line, verdict))
+}
+
+/// Reads the documents and rows of a crawl.
+async fn of_crawl(fleet: &Fleet, crawl: GateCrawl, evidence: Evidence) -> Result<Evidence> {
+    let found = Found::of_crawl(&fleet.cluster.log, crawl.name).await?;
+    let stored = Stored::read((&fleet.stack.cql, fleet.cluster.keyspace()), &evidence.kept, crawl).await?;
+    let Found { documents, contents, dead_letters } = found;
+    Ok(Evidence { documents, contents, dead_letters, stored, ..evidence })
 }
 
 /// Applies the schedule, then waits for completion. Returns `true` if completion was reported after the last fault.

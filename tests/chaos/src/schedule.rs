@@ -1,11 +1,12 @@
 //! Faults and their times, derived from a seed by pure code.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use orbweaver_cluster_tests::Service;
 use orbweaver_pipeline_tests::Dice;
 use orbweaver_testkit::SESSION;
+
+use crate::fault::{Fault, Server, Slot};
 
 /// Time of the first fault, in milliseconds: by then the crawl has work in flight.
 const FIRST_MS: u64 = 4_000;
@@ -21,6 +22,9 @@ const CUT_MS: (u64, u64) = (4_000, 12_000);
 const SLOWER_MS: (u64, u64) = (100, 300);
 /// Minimum and maximum time that the network is slow, in milliseconds.
 const SLOW_MS: (u64, u64) = (8_000, 15_000);
+/// Minimum and maximum time that a crawl is paused, in milliseconds: well beyond half a session, within which an instance that
+/// is cut off stops its requests.
+const PAUSE_MS: (u64, u64) = (8_000, 12_000);
 /// Minimum and maximum time that the disk is full, in milliseconds.
 const DISK_FULL_MS: (u64, u64) = (3_000, 10_000);
 /// Time for which a process tolerates a clock that was set, in milliseconds.
@@ -42,204 +46,6 @@ const SERVER_BACK_MS: u64 = 40_000;
 const ONE_OF_SEVERAL_BACK_MS: u64 = 20_000;
 /// Outage of all fetchers, in milliseconds, longer than a lease (125 s) and the lifetime of a dispatch.
 const LONGER_THAN_A_LEASE_MS: u64 = 140_000;
-
-/// Position of an instance: a successor takes the position of an instance that was killed or drained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot {
-    /// Service of the instance.
-    pub service: Service,
-    /// Number among the service's instances, from 1.
-    pub number: u32,
-}
-
-impl fmt::Display for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.service.name(), self.number)
-    }
-}
-
-/// A server that a run may make unavailable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Server {
-    /// The broker with this number, from 1.
-    Broker(u8),
-    /// The store.
-    Cql,
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Broker(node) => write!(f, "broker {node}"),
-            Self::Cql => f.write_str("the CQL server"),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// SIGKILL; a successor starts after a while, on the local state of its predecessor or on none.
-    Kill {
-        /// The instance.
-        slot: Slot,
-        /// Time until the successor starts, in milliseconds.
-        back_after_ms: u64,
-        /// Whether the successor finds its predecessor's directory.
-        keeps_state: bool,
-    },
-    /// Exhausts the memory of an instance, so that the kernel kills it; a successor starts later on its state.
-    OutOfMemory {
-        /// The instance.
-        slot: Slot,
-        /// Time until the successor starts, in milliseconds.
-        back_after_ms: u64,
-    },
-    /// Fills the disk with the states of all instances.
-    DiskFull {
-        /// Duration, in milliseconds.
-        for_ms: u64,
-    },
-    /// Sets the wall clock of all instances by an hour.
-    Clock {
-        /// Whether it is set ahead; otherwise back.
-        ahead: bool,
-        /// Duration, in milliseconds.
-        for_ms: u64,
-        /// Whether it is set right again afterwards; otherwise it stays until the end.
-        returns: bool,
-    },
-    /// SIGSTOP, then SIGCONT after the session has expired: a stale owner.
-    Freeze {
-        /// The instance.
-        slot: Slot,
-        /// Duration, in milliseconds.
-        for_ms: u64,
-    },
-    /// SIGTERM, after which the instance must exit with 0; a successor starts in its directory.
-    Drain {
-        /// The instance.
-        slot: Slot,
-        /// Time from the exit to the start of the successor, in milliseconds.
-        back_after_ms: u64,
-    },
-    /// Starts an additional instance.
-    Add {
-        /// The new instance.
-        slot: Slot,
-    },
-    /// SIGTERM without a successor.
-    Remove {
-        /// The instance.
-        slot: Slot,
-    },
-    /// Stops a broker and restarts it on its data.
-    Broker {
-        /// Number of the broker, from 1.
-        node: u8,
-        /// Whether it is stopped by SIGKILL; otherwise by SIGTERM.
-        killed: bool,
-        /// Time until its restart, in milliseconds, excluding its start-up.
-        away_ms: u64,
-    },
-    /// Kills the CQL server and restarts it on its data.
-    Cql {
-        /// Time until its restart, in milliseconds, excluding its start-up.
-        away_ms: u64,
-    },
-    /// Kills all fetchers and restarts them later.
-    NoFetchers {
-        /// Time until the restart, in milliseconds.
-        away_ms: u64,
-    },
-    /// Cuts all services off from a server, which continues without them.
-    Cut {
-        server: Server,
-        /// Duration, in milliseconds.
-        for_ms: u64,
-    },
-    /// Cuts an instance off from all servers; it continues, while its partitions go to others.
-    CutOff {
-        /// The instance.
-        slot: Slot,
-        /// Duration, in milliseconds.
-        for_ms: u64,
-    },
-    /// Slows the network between services and servers.
-    Slow {
-        /// Additional latency in each direction, in milliseconds.
-        by_ms: u64,
-        /// Duration, in milliseconds.
-        for_ms: u64,
-    },
-    /// Cuts all services off from all servers, several times in a row.
-    Outages {
-        /// Number of outages.
-        times: u32,
-        /// Duration of each outage, in milliseconds.
-        for_ms: u64,
-        /// Pause between two outages, in milliseconds.
-        pause_ms: u64,
-    },
-}
-
-impl Fault {
-    /// Returns the name of the fault's kind.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Kill { .. } => "kill",
-            Self::OutOfMemory { .. } => "out_of_memory",
-            Self::DiskFull { .. } => "disk_full",
-            Self::Clock { ahead: false, .. } => "clock_back",
-            Self::Clock { ahead: true, .. } => "clock_ahead",
-            Self::Freeze { .. } => "freeze",
-            Self::Drain { .. } => "drain",
-            Self::Add { .. } => "add",
-            Self::Remove { .. } => "remove",
-            Self::Broker { .. } => "broker",
-            Self::Cql { .. } => "cql",
-            Self::NoFetchers { .. } => "no_fetchers",
-            Self::Cut { .. } => "cut",
-            Self::CutOff { .. } => "cut_off",
-            Self::Slow { .. } => "slow",
-            Self::Outages { .. } => "outages",
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kill { slot, back_after_ms, keeps_state } => {
-                let on = if *keeps_state { "its state" } else { "no state" };
-                write!(f, "kill {slot}, back on {on} after {back_after_ms} ms")
-            }
-            Self::OutOfMemory { slot, back_after_ms } => {
-                write!(f, "let {slot} run out of memory, back after {back_after_ms} ms")
-            }
-            Self::DiskFull { for_ms } => write!(f, "fill the disk for {for_ms} ms"),
-            Self::Clock { ahead, for_ms, returns } => {
-                let (side, until) = (if *ahead { "ahead" } else { "back" }, if *returns { "" } else { " and longer" });
-                write!(f, "set all clocks {side} by an hour for {for_ms} ms{until}")
-            }
-            Self::Freeze { slot, for_ms } => write!(f, "freeze {slot} for {for_ms} ms"),
-            Self::Drain { slot, back_after_ms } => write!(f, "drain {slot}, back after {back_after_ms} ms"),
-            Self::Add { slot } => write!(f, "add {slot}"),
-            Self::Remove { slot } => write!(f, "remove {slot}"),
-            Self::Broker { node, killed, away_ms } => {
-                write!(f, "{} broker {node} for {away_ms} ms", if *killed { "kill" } else { "terminate" })
-            }
-            Self::Cql { away_ms } => write!(f, "kill the CQL server for {away_ms} ms"),
-            Self::NoFetchers { away_ms } => write!(f, "kill all fetchers for {away_ms} ms"),
-            Self::Cut { server, for_ms } => write!(f, "cut {server} off from all services for {for_ms} ms"),
-            Self::CutOff { slot, for_ms } => write!(f, "cut {slot} off from all servers for {for_ms} ms"),
-            Self::Slow { by_ms, for_ms } => write!(f, "slow the network by {by_ms} ms for {for_ms} ms"),
-            Self::Outages { times, for_ms, pause_ms } => {
-                write!(f, "cut all servers off {times} times for {for_ms} ms, {pause_ms} ms between")
-            }
-        }
-    }
-}
 
 /// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,6 +72,7 @@ enum Wish {
     Cut,
     CutOff(Service),
     Slow,
+    Pause,
     Outages,
 }
 
@@ -282,7 +89,7 @@ pub struct Extent {
 
 /// Returns the schedule of a seed. Each service is killed, suspended, drained and extended once; three services are
 /// reduced; each broker, the CQL server and all fetchers are unavailable once; one server is cut off from the services;
-/// a fetcher and another instance are cut off from the servers; one instance runs out of memory; the disk is full,
+/// a fetcher and another instance are cut off from the servers; the second crawl is paused; one instance runs out of memory; the disk is full,
 /// clocks are an hour behind (odd seeds) or ahead (even seeds) and the network is slow for a while. The seed determines
 /// order and times. At the end each service has an instance. With `long`, the fetchers are unavailable for longer than
 /// a lease, all servers are cut off for more than a minute three times in a row, and clocks that are ahead stay so.
@@ -338,6 +145,7 @@ impl Planner {
             Wish::NoFetchers,
             Wish::Cut,
             Wish::Slow,
+            Wish::Pause,
             Wish::DiskFull,
             Wish::Clock,
             Wish::CutOff(Service::Fetcher),
@@ -452,6 +260,7 @@ impl Planner {
                 by_ms: self.dice.roll(SLOWER_MS.0, SLOWER_MS.1),
                 for_ms: self.dice.roll(SLOW_MS.0, SLOW_MS.1),
             },
+            Wish::Pause => Fault::Pause { for_ms: self.dice.roll(PAUSE_MS.0, PAUSE_MS.1) },
             Wish::Outages => {
                 let (times, for_ms, pause_ms) = OUTAGES;
                 self.server(u64::from(times) * (for_ms + pause_ms) + CUT_BACK_MS)?;

@@ -7,17 +7,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use orbweaver_cluster_tests::Digest;
 use orbweaver_store::{CqlConfig, CqlStore, PageRow, RedirectRow, Store, StoreMetrics};
-use orbweaver_url::{CrawlName, Fingerprint};
+use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::crawls::GateCrawl;
 use crate::kept::{Keepsakes, Robots};
 
 /// Timeout for connecting to the server.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(60);
-/// Product token of the services' default user agent.
-const AGENT: &str = "orbweaver";
 
 /// The rows of one URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,20 +28,22 @@ pub struct Rows {
     pub redirect: Option<RedirectRow>,
 }
 
-/// All rows that were read.
+/// Rows of a crawl.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored {
     /// By canonical URL.
     pub urls: BTreeMap<String, Rows>,
     /// By authority.
     pub robots: BTreeMap<String, Robots>,
-    /// Canonical URLs of all pages with a row.
+    /// Canonical URLs of all pages with a row, once for each row.
     pub pages: Vec<String>,
+    /// Number of crawls, each of which has a row of a page in `pages`.
+    pub crawls: usize,
 }
 
 impl Stored {
-    /// Reads the rows of all URLs and authorities that should have some. `pages` are the keys of all rows of pages.
-    pub(crate) async fn read(cql: &str, keyspace: &str, kept: &Keepsakes, pages: Vec<String>) -> Result<Self> {
+    /// Reads the rows of all URLs and authorities that should have some of this crawl.
+    pub(crate) async fn read((cql, keyspace): (&str, &str), kept: &Keepsakes, crawl: GateCrawl) -> Result<Self> {
         let config = CqlConfig {
             nodes: vec![cql.to_owned()],
             keyspace: keyspace.to_owned(),
@@ -51,18 +52,18 @@ impl Stored {
         };
         let connecting = CqlStore::connect(config, StoreMetrics::register(&Registry::new())?);
         let store = Arc::new(timeout(CONNECTS_WITHIN, connecting).await.context("the CQL server does not answer")??);
-        let mut stored = Self { pages, ..Self::default() };
+        let mut stored = Self { crawls: 1, ..Self::default() };
         let mut reads = JoinSet::new();
         for url in kept.urls.keys().cloned() {
-            let store = Arc::clone(&store);
-            reads.spawn(async move { rows(&store, &url).await.map(|rows| (url, rows)) });
+            let (store, fingerprint) = (Arc::clone(&store), Fingerprint::of(&crawl.name()?, &url));
+            reads.spawn(async move { rows(&store, fingerprint).await.map(|rows| (url, rows)) });
         }
         while let Some(read) = reads.join_next().await {
             let (url, rows) = read??;
             stored.urls.insert(url, rows);
         }
         for authority in kept.robots.keys() {
-            if let Some(row) = store.robots(&format!("{authority} {AGENT}")).await? {
+            if let Some(row) = store.robots(&format!("{authority} {}", crawl.token)).await? {
                 stored.robots.insert(authority.clone(), Robots { status: row.status, body: row.body });
             }
         }
@@ -70,8 +71,7 @@ impl Stored {
     }
 }
 
-async fn rows(store: &CqlStore, url: &str) -> Result<Rows> {
-    let fingerprint = Fingerprint::of(&CrawlName::default(), url);
+async fn rows(store: &CqlStore, fingerprint: Fingerprint) -> Result<Rows> {
     Ok(Rows {
         page: store.page(fingerprint).await?,
         links: store.links(fingerprint).await?.map(|row| Digest::of(row.links.iter().map(|(url, _)| url.as_str()))),

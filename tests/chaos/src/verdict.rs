@@ -50,13 +50,17 @@ pub struct Exit {
     pub servers_away: bool,
 }
 
-/// Input of a verdict.
+/// Input of a verdict on a crawl.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     /// Truth of the web.
     pub truth: Vec<Expected>,
-    /// Requests that the web received, in order.
+    /// Requests of the crawl that the web received, in order.
     pub requests: Vec<Entry>,
+    /// Requests of other crawls, which share the sites, in order.
+    pub others: Vec<Entry>,
+    /// Times during which the crawl was certainly paused, in milliseconds since the epoch.
+    pub paused_ms: Vec<(Millis, Millis)>,
     /// Number of documents of each URL.
     pub documents: BTreeMap<String, u32>,
     /// Last document of each URL.
@@ -80,6 +84,15 @@ pub struct Evidence {
     pub exits: Vec<Exit>,
     /// Other problems: a process that did not start, a server that did not come back.
     pub troubles: Vec<String>,
+}
+
+impl Evidence {
+    /// Returns the requests of all crawls, in order.
+    fn in_order(&self) -> impl Iterator<Item = &Entry> {
+        let mut all: Vec<_> = self.requests.iter().chain(&self.others).collect();
+        all.sort_by_key(|entry| entry.at_us);
+        all.into_iter()
+    }
 }
 
 /// Verdict on a run.
@@ -137,10 +150,30 @@ impl Verdict {
             dead_letters: evidence.dead_letters,
             early_complete: early(&reachable, evidence),
             complete_at_the_end: evidence.complete_at_the_end,
-            during_faults: during(&evidence.requests, &evidence.faults_ms),
+            during_faults: evidence.in_order().filter(|entry| is_during(entry, &evidence.faults_ms)).count(),
             restarted,
             troubles,
         }
+    }
+
+    /// Adds the verdict on another crawl of the same run; its findings are marked with its name.
+    #[must_use]
+    pub fn and(mut self, crawl: &str, other: Self) -> Self {
+        self.reachable += other.reachable;
+        self.fetched += other.fetched;
+        self.twice += other.twice;
+        let lists = [
+            (&mut self.lost, other.lost),
+            (&mut self.impolite, other.impolite),
+            (&mut self.strayed, other.strayed),
+            (&mut self.differing, other.differing),
+            (&mut self.early_complete, other.early_complete),
+            (&mut self.troubles, other.troubles),
+        ];
+        for (list, more) in lists {
+            list.extend(more.into_iter().map(|finding| format!("{crawl}: {finding}")));
+        }
+        self
     }
 
     /// Returns `true` if all promises were kept.
@@ -188,10 +221,6 @@ impl fmt::Display for Verdict {
     }
 }
 
-fn during(requests: &[Entry], faults_ms: &[(Millis, Millis)]) -> usize {
-    requests.iter().filter(|entry| is_during(entry, faults_ms)).count()
-}
-
 fn is_during(entry: &Entry, spans_ms: &[(Millis, Millis)]) -> bool {
     let lasted = |at_ms: Millis| spans_ms.iter().any(|(since, until)| (*since..*until).contains(&at_ms));
     Millis::try_from(entry.epoch_us / 1_000).is_ok_and(lasted)
@@ -235,7 +264,7 @@ fn impolite(evidence: &Evidence, rules: &Rules) -> Vec<String> {
     let mut free: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     let mut blocked: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     let mut found = vec![];
-    for entry in &evidence.requests {
+    for entry in evidence.in_order() {
         let site = site_of_host(&entry.host);
         let before = free.get(site).copied();
         let block = blocked.get(site).copied().filter(|_| !is_during(entry, &evidence.clocks_ms));
@@ -266,7 +295,9 @@ fn strayed(evidence: &Evidence, counts: &BTreeMap<String, u32>) -> Vec<String> {
     };
     let documents = evidence.documents.keys().filter(has_none);
     let requested = requested.map(|url| format!("{url}: requested, and must not be"));
-    requested.chain(documents.map(|url| format!("{url}: has a document, and must not"))).collect()
+    let paused = evidence.requests.iter().filter(|entry| is_during(entry, &evidence.paused_ms));
+    let paused = paused.map(|entry| format!("{}{}: requested while its crawl was paused", entry.host, entry.target));
+    requested.chain(paused).chain(documents.map(|url| format!("{url}: has a document, and must not"))).collect()
 }
 
 /// Checks reports of completion: everything was fetched by then, and nothing is requested afterwards.

@@ -54,6 +54,15 @@ pub struct Found {
 impl Found {
     /// Reads all documents and counts the dead letters.
     pub async fn read(log: &dyn Log) -> Result<Self> {
+        Self::read_where(log, |_| true).await
+    }
+
+    /// Reads the documents of a crawl and counts the dead letters.
+    pub async fn of_crawl(log: &dyn Log, crawl: &str) -> Result<Self> {
+        Self::read_where(log, |document| *document.crawl == *crawl).await
+    }
+
+    async fn read_where(log: &dyn Log, is_wanted: impl Fn(&Document) -> bool) -> Result<Self> {
         let mut found = Self::default();
         for partition in 0..log.partitions(topic::DOCUMENTS)? {
             let tp = TopicPartition::new(topic::DOCUMENTS, partition);
@@ -63,6 +72,9 @@ impl Found {
                 let before = reader.position();
                 for record in reader.read(READ_WAIT).await? {
                     let document: Document = decode("document", record.value.as_ref())?;
+                    if !is_wanted(&document) {
+                        continue;
+                    }
                     *found.documents.entry(document.url.clone()).or_default() += 1;
                     found.contents.insert(document.url.clone(), Content::of(document));
                 }

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::FutureExt;
 use orbweaver_log::{ConsumerRecord, MemoryLog};
 use orbweaver_messages::{FetchProfile, Millis, topic};
-use orbweaver_politeness::{UserAgent, agent_token};
 use orbweaver_store::{MemoryStore, Store};
-use orbweaver_url::{CrawlName, Fingerprint};
+use orbweaver_url::Fingerprint;
 
 use crate::{
+    crawls::{Crawl, token},
     observer::{documents, tps},
     revisions::Revision,
     time::shown,
-    web::{Asked, Kind, Served, Truth},
+    web::{Asked, Expectation, Kind, Served},
 };
 
 /// Times at which the knowledge of a process was lost to the others: it was killed, ended by itself, or was expelled.
@@ -24,22 +24,27 @@ pub(crate) type Losses = Vec<(usize, Millis)>;
 pub struct Repeats {
     /// Total.
     pub all: usize,
-    /// Maximum per URL, and the URL.
+    /// Maximum per URL and crawl, and the URL.
     pub most: Option<(usize, String)>,
 }
 
-/// Checks the documents and dead letters. Records of `rejected` pages must be dead letters.
-pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejected: &BTreeSet<usize>) -> Vec<String> {
-    let documents = documents(log);
-    let missing = truth.documents.iter().filter(|url| !documents.contains(*url)).map(|url| format!("{url} was lost"));
-    let invented = documents
-        .iter()
-        .filter(|url| !truth.possible.contains(*url))
-        .map(|url| format!("{url} came out, but must not"));
-    let asked = served.asked();
-    let forbidden = asked.iter().filter(|asked| !asked.is_robots && !truth.allowed.contains(&asked.url));
-    let forbidden =
-        forbidden.map(|asked| format!("{} was requested at {}, but must not be", asked.url, shown(asked.arrived_ms)));
+/// Checks the documents and the requests of a crawl.
+pub(crate) fn judge_pages(log: &MemoryLog, expected: &Expectation) -> Vec<String> {
+    let (truth, crawl) = (expected.truth(), &expected.crawl);
+    let documents = documents(log, crawl);
+    let missing = truth.documents.iter().filter(|url| !documents.contains(*url));
+    let missing = missing.map(|url| format!("{url} was lost by the crawl `{crawl}`"));
+    let invented = documents.iter().filter(|url| !truth.possible.contains(*url));
+    let invented = invented.map(|url| format!("{url} came out of the crawl `{crawl}`, but must not"));
+    let forbidden = expected.asked().filter(|asked| !asked.is_robots && !truth.allowed.contains(&asked.url));
+    let forbidden = forbidden.map(|Asked { url, arrived_ms, .. }| {
+        format!("{url} was requested by the crawl `{crawl}` at {}, but must not be", shown(arrived_ms))
+    });
+    missing.chain(invented).chain(forbidden).collect()
+}
+
+/// Checks the dead letters: the records of `rejected` pages, and no others.
+pub(crate) fn judge_dead_letters(log: &MemoryLog, served: &Served, rejected: &BTreeSet<usize>) -> Vec<String> {
     let letters = || tps(log, topic::DEAD_LETTERS).into_iter().flat_map(|tp| log.records(tp));
     let is_of = |letter: &ConsumerRecord, page: &usize| {
         let url = format!("\"{}\"", served.web.pages[*page].url);
@@ -52,14 +57,16 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejec
         let reason = record.header("reason").map(|reason| String::from_utf8_lossy(reason).into_owned());
         format!("a dead letter: {} {:?}", reason.unwrap_or_default(), record.value)
     });
-    missing.chain(invented).chain(forbidden).chain(kept).chain(dead).collect()
+    kept.chain(dead).collect()
 }
 
-/// Checks that each request was permitted by a definition that was in force within the last `within_ms`: the crawl was neither
-/// paused nor stopped, and the request has the agent of its profile.
-pub(crate) fn judge_revisions(served: &Served, revised: &[(Millis, Revision)], within_ms: Millis) -> Vec<String> {
+/// Checks that each request was permitted by a definition of its crawl that was in force within the last `within_ms`: the
+/// crawl was neither paused nor stopped, and the request has the agent of its profile.
+pub(crate) fn judge_revisions(served: &Served, crawls: &[Crawl], within_ms: Millis) -> Vec<String> {
     let violation = |asked: Asked| {
         let at = asked.arrived_ms;
+        let crawl = crawls.iter().find(|crawl| crawl.expected.agents.contains(&asked.agent));
+        let revised = crawl.map_or(&[][..], |crawl| &crawl.revised);
         let is_past = |index: usize| revised.get(index + 1).is_some_and(|(next, _)| at > next + within_ms);
         let in_force = revised.iter().enumerate().filter(|(index, (from, _))| *from <= at && !is_past(*index));
         let is_permitted =
@@ -71,15 +78,11 @@ pub(crate) fn judge_revisions(served: &Served, revised: &[(Millis, Revision)], w
     served.asked().into_iter().filter_map(violation).collect()
 }
 
-/// Returns the product token of the user agent that a profile demands.
-pub(crate) fn token(profile: &FetchProfile) -> String {
-    agent_token(profile.user_agent.as_deref().unwrap_or(&UserAgent::default()))
-}
-
-/// Checks the times of the requests to each site, which each have the agent of one of these definitions.
-pub(crate) fn judge_politeness(served: &Served, losses: &Losses, revised: &[(Millis, Revision)]) -> Vec<String> {
+/// Checks the times of the requests to each site, by all crawls together.
+pub(crate) fn judge_politeness(served: &Served, losses: &Losses, crawls: &[Crawl]) -> Vec<String> {
     let interval = |profile: &FetchProfile| profile.interval_ms.unwrap_or(served.web.interval_ms);
-    let intervals = revised.iter().map(|(_, Revision { profile, .. })| (token(profile), interval(profile))).collect();
+    let revised = crawls.iter().flat_map(|crawl| &crawl.revised);
+    let intervals = revised.map(|(_, Revision { profile, .. })| (token(profile), interval(profile))).collect();
     let mut sites: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
     for asked in served.asked() {
         sites.entry(asked.site.clone()).or_default().push(asked);
@@ -103,7 +106,10 @@ fn judge_pair(
     losses: &Losses,
 ) -> Option<String> {
     let at = asked.arrived_ms;
-    let what = || format!("{} was requested ({}) by process {} at {}", asked.site, asked.url, asked.by, shown(at));
+    let what = || {
+        let Asked { site, url, by, agent, .. } = asked;
+        format!("{site} was requested ({url}) by process {by} as `{agent}` at {}", shown(at))
+    };
     let Some(ended) = before.ended_ms.filter(|ended| *ended <= at) else {
         return Some(format!(
             "{} while the request of process {} of {} was in flight",
@@ -117,7 +123,8 @@ fn judge_pair(
     // Of two crawls, or of two profiles of one, the faster interval.
     let interval = Millis::try_from(of_agent(before).min(of_agent(asked))).unwrap_or(Millis::MAX);
     if gap < interval {
-        return Some(format!("{} {gap} ms after its answer to process {}, not {interval} ms", what(), before.by));
+        let (by, agent) = (before.by, &before.agent);
+        return Some(format!("{} {gap} ms after its answer to process {by} as `{agent}`, not {interval} ms", what()));
     }
     let host = &served.web.hosts[asked.host];
     if let Some(delay) = host.crawl_delay_s.filter(|_| !asked.is_robots && asked.host == before.host) {
@@ -141,17 +148,17 @@ fn judge_pair(
         .then(|| format!("{} {gap} ms after it blocked process {} for {asked_for} ms", what(), before.by))
 }
 
-/// Returns the rows of the store that do not match the last response for their page.
-pub(crate) fn outdated_rows(store: &MemoryStore, served: &Served) -> Vec<String> {
+/// Returns the rows of the store that do not match the last response for their page to this crawl.
+pub(crate) fn outdated_rows(store: &MemoryStore, expected: &Expectation) -> Vec<String> {
     let mut answers: BTreeMap<String, (Millis, u16)> = BTreeMap::new();
-    for asked in served.asked().into_iter().filter(|asked| !asked.is_robots) {
+    for asked in expected.asked().filter(|asked| !asked.is_robots) {
         let Some(answer) = asked.ended_ms.zip(asked.status) else { continue };
         let last = answers.entry(asked.url).or_insert(answer);
         *last = answer.max(*last);
     }
     let outdated = |(url, (at_ms, status)): (String, (Millis, u16))| {
         // The in-memory store responds immediately; in these webs the URL of a page is its canonical form.
-        let row = store.page(Fingerprint::of(&CrawlName::default(), &url)).now_or_never()?.ok()??;
+        let row = store.page(Fingerprint::of(&expected.crawl, &url)).now_or_never()?.ok()??;
         let stored = row.status?;
         (stored != status).then(|| {
             format!("{url} has the status {stored} in the store; the last answer, at {}, was {status}", shown(at_ms))
@@ -160,14 +167,13 @@ pub(crate) fn outdated_rows(store: &MemoryStore, served: &Served) -> Vec<String>
     answers.into_iter().filter_map(outdated).collect()
 }
 
-/// Counts the requests for pages beyond the necessary ones.
-pub(crate) fn repeats(served: &Served) -> Repeats {
+/// Adds the requests of a crawl for pages beyond the necessary ones.
+pub(crate) fn count_repeats(repeats: &mut Repeats, expected: &Expectation) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for asked in served.asked().into_iter().filter(|asked| !asked.is_robots) {
+    for asked in expected.asked().filter(|asked| !asked.is_robots) {
         *counts.entry(asked.url).or_default() += 1;
     }
-    let mut repeats = Repeats::default();
-    for page in &served.web.pages {
+    for page in &expected.web.pages {
         let needed = 1 + page.troubles.len() + usize::from(page.kind == Kind::CookieWall);
         let excess = counts.get(&page.url).copied().unwrap_or(0).saturating_sub(needed);
         repeats.all += excess;
@@ -175,5 +181,4 @@ pub(crate) fn repeats(served: &Served) -> Repeats {
             repeats.most = Some((excess, page.url.clone()));
         }
     }
-    repeats
 }

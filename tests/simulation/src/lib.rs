@@ -1,6 +1,6 @@
 //! Simulation of a crawl: all services in one thread and in virtual time, with injected faults.
 //!
-//! A seed determines a [`Scenario`](schedule::Scenario): a small web, the services' settings, a list of faults. Each
+//! A seed determines a [`Scenario`](scenario::Scenario): a small web, one or two crawls, the services' settings, a list of faults. Each
 //! service has several processes, each a real stage with the real runner. All work on one in-memory log, each through a
 //! separate [`ProcessLog`](network::ProcessLog), which delays messages and lets appends land late or in part. A
 //! coordinator moves partitions piecewise; faults kill, suspend and isolate processes; an observer checks repeatedly
@@ -12,9 +12,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`schedule`] | one schedule, from the seed to the report |
+//! | [`scenario`] | parameters of a schedule, drawn from a seed |
+//! | [`schedule`] | one schedule, from its scenario to the report |
+//! | [`crawls`] | the crawls, each with its definitions, seeds, agents and truth |
 //! | [`faults`] | faults and their times (pure) |
-//! | [`revisions`] | changes of the crawl's definition during the run |
+//! | [`revisions`] | changes of a crawl's definition during the run |
 //! | [`settings`] | settings of the services |
 //! | `fleet`, `process`, [`gate`] | processes: started, killed, suspended, isolated, restarted |
 //! | [`groups`] | the coordinator: assignment of partitions to members |
@@ -26,6 +28,7 @@
 
 pub mod broken;
 pub mod counts;
+pub mod crawls;
 pub mod faults;
 mod fleet;
 pub mod gate;
@@ -37,6 +40,7 @@ mod pages;
 mod process;
 pub mod random;
 pub mod revisions;
+pub mod scenario;
 pub mod schedule;
 pub mod settings;
 pub mod time;

@@ -14,7 +14,8 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use orbweaver_simulation_tests::{
     counts::Counts,
-    schedule::{Report, Scenario, run},
+    scenario::Scenario,
+    schedule::{Report, run},
     time::VirtualTimer,
 };
 

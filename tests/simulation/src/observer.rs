@@ -7,7 +7,7 @@ use std::{
 };
 
 use orbweaver_log::{Log as _, MemoryLog, Offset, TopicPartition};
-use orbweaver_messages::topic;
+use orbweaver_messages::{FrontierUrl, decode, topic};
 use orbweaver_stage::{
     completion::{GroupTopic, OffsetSnapshot},
     crawl_completion::{CrawlCompletion, CrawlProgress},
@@ -34,8 +34,8 @@ pub struct Observed {
     pub first_ms: Option<u64>,
     /// Time since which completion has been proved without interruption, in milliseconds from the start.
     pub since_ms: Option<u64>,
-    /// Time of the first proof that the crawl is complete, in milliseconds from the start.
-    pub crawl_ms: Option<u64>,
+    /// Time of the first proof that a crawl is complete, in milliseconds from the start.
+    pub crawl_ms: BTreeMap<CrawlName, u64>,
     /// Violations of the invariants.
     pub violations: Vec<String>,
 }
@@ -52,7 +52,7 @@ fn declared() -> Vec<GroupTopic> {
 /// Observer of completion; runs until the schedule ends.
 pub(crate) struct Observer {
     pub(crate) log: ProcessLog,
-    pub(crate) expected: Arc<Expectation>,
+    pub(crate) expected: Vec<Arc<Expectation>>,
     pub(crate) memory: MemoryLog,
     pub(crate) broken: Broken,
     pub(crate) time: Time,
@@ -64,10 +64,11 @@ impl Observer {
     pub(crate) async fn watch(mut self) {
         let declared = declared();
         let mut last: Option<OffsetSnapshot> = None;
-        let (mut crawl, mut read) = (CrawlCompletion::new(CrawlName::default()), BTreeMap::new());
+        let completion = |expected: &Arc<Expectation>| (expected.clone(), CrawlCompletion::new(expected.crawl.clone()));
+        let (mut crawls, mut read): (Vec<_>, _) = (self.expected.iter().map(completion).collect(), BTreeMap::new());
         loop {
             sleep(Duration::from_millis(self.random.between(200, 3_000))).await;
-            self.prove(&mut crawl, &mut read).await;
+            self.prove(&mut crawls, &mut read).await;
             let reading = match OffsetSnapshot::take(&self.log, &declared).await {
                 Ok(reading) => reading,
                 Err(error) => {
@@ -85,22 +86,30 @@ impl Observer {
         }
     }
 
-    /// Takes a step of the proof that the crawl is complete, independently of everything else in the pipeline.
-    async fn prove(&self, crawl: &mut CrawlCompletion, read: &mut BTreeMap<TopicPartition, Offset>) {
+    /// Takes a step of the proof that each crawl is complete, independently of everything else in the pipeline.
+    async fn prove(
+        &self,
+        crawls: &mut [(Arc<Expectation>, CrawlCompletion)],
+        read: &mut BTreeMap<TopicPartition, Offset>,
+    ) {
         for tp in tps(&self.memory, topic::CONTROL) {
             let next = read.entry(tp).or_default();
             for record in self.memory.records(tp).into_iter().filter(|record| record.offset >= *next) {
-                crawl.apply(&record);
+                crawls.iter_mut().for_each(|(_, crawl)| crawl.apply(&record));
             }
             *next = self.memory.bounds(tp).await.map_or(*next, |bounds| bounds.end);
         }
-        // Without the brokers, the step is repeated.
-        let Ok(CrawlProgress::Complete { .. }) = crawl.step(&self.log, self.time.now(), false).await else { return };
-        let now = self.time.elapsed_ms();
-        let violations = self.incomplete(&format!("the crawl was reported complete at {now} ms"));
-        let mut observed = lock(&self.observed);
-        observed.violations.extend(violations);
-        observed.crawl_ms.get_or_insert(now);
+        for (expected, crawl) in crawls {
+            // Without the brokers, the step is repeated.
+            let progress = crawl.step(&self.log, self.time.now(), false).await;
+            let Ok(CrawlProgress::Complete { .. }) = progress else { continue };
+            let now = self.time.elapsed_ms();
+            let reported = format!("the crawl `{}` was reported complete at {now} ms", expected.crawl);
+            let violations = self.incomplete(expected, &reported);
+            let mut observed = lock(&self.observed);
+            observed.violations.extend(violations);
+            observed.crawl_ms.entry(expected.crawl.clone()).or_insert(now);
+        }
     }
 
     fn note(&self, is_proven: bool) {
@@ -112,24 +121,25 @@ impl Observer {
         }
         let now = self.time.elapsed_ms();
         if observed.since_ms.is_none() {
-            observed.violations.extend(self.incomplete(&format!("completion was reported at {now} ms")));
+            let reported = format!("completion was reported at {now} ms");
+            let violations = self.expected.iter().flat_map(|expected| self.incomplete(expected, &reported));
+            observed.violations.extend(violations);
         }
         observed.first_ms.get_or_insert(now);
         observed.since_ms.get_or_insert(now);
     }
 
-    /// Describes the work that is left, although the end was `reported`.
-    fn incomplete(&self, reported: &str) -> Vec<String> {
-        let documents = documents(&self.memory);
-        let missing: Vec<_> =
-            self.expected.truth().documents.into_iter().filter(|url| !documents.contains(url)).collect();
+    /// Describes the work of a crawl that is left, although the end was `reported`.
+    fn incomplete(&self, expected: &Expectation, reported: &str) -> Vec<String> {
+        let documents = documents(&self.memory, &expected.crawl);
+        let missing: Vec<_> = expected.truth().documents.into_iter().filter(|url| !documents.contains(url)).collect();
         let shown = missing.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
         let missing =
             (!missing.is_empty()).then(|| format!("{reported} although {} pages are missing: {shown}", missing.len()));
-        let waiting = waiting(&self.memory).into_iter().take(3);
+        let waiting = waiting(&self.memory, &expected.crawl).into_iter().take(3);
         missing
             .into_iter()
-            .chain(waiting.map(|key| format!("{reported} although {key} waits in crawl.frontier")))
+            .chain(waiting.map(|url| format!("{reported} although {url} waits in crawl.frontier")))
             .collect()
     }
 }
@@ -139,30 +149,26 @@ pub(crate) fn tps(log: &MemoryLog, of: orbweaver_messages::Topic) -> Vec<TopicPa
     (0..partitions).map(|partition| TopicPartition::new(of, partition)).collect()
 }
 
-/// Returns the URLs, as fetched, of all documents.
-pub(crate) fn documents(log: &MemoryLog) -> BTreeSet<String> {
+/// Returns the URLs, as fetched, of all documents of a crawl.
+pub(crate) fn documents(log: &MemoryLog, crawl: &CrawlName) -> BTreeSet<String> {
     let records = tps(log, topic::DOCUMENTS).into_iter().flat_map(|tp| log.records(tp));
     records
         .filter_map(|record| {
             let document: Value = serde_json::from_slice(record.value.as_deref()?).ok()?;
-            Some(document["fetched_url"].as_str()?.to_owned())
+            let is_of_crawl = document["crawl"].as_str() == Some(crawl);
+            Some(document["fetched_url"].as_str().filter(|_| is_of_crawl)?.to_owned())
         })
         .collect()
 }
 
-/// Returns the keys of `crawl.frontier` whose last record is not a tombstone.
-pub(crate) fn waiting(log: &MemoryLog) -> Vec<String> {
-    let mut waiting = BTreeSet::new();
+/// Returns the URLs of a crawl whose last record in `crawl.frontier` is not a tombstone.
+fn waiting(log: &MemoryLog, crawl: &CrawlName) -> Vec<String> {
+    let mut last = BTreeMap::new();
     for record in tps(log, topic::FRONTIER).into_iter().flat_map(|tp| log.records(tp)) {
-        let key = String::from_utf8_lossy(record.key.as_deref().unwrap_or_default()).into_owned();
-        if record.header(orbweaver_stage::CLAIM_HEADER).is_some() {
-            continue;
+        if record.header(orbweaver_stage::CLAIM_HEADER).is_none() {
+            last.insert(record.key, record.value);
         }
-        if record.value.is_some() {
-            waiting.insert(key)
-        } else {
-            waiting.remove(&key)
-        };
     }
-    waiting.into_iter().collect()
+    let queued = last.into_values().flatten().filter_map(|value| decode::<FrontierUrl>("frontier", Some(&value)).ok());
+    queued.filter(|queued| queued.context.crawl == *crawl).map(|queued| queued.context.url).collect()
 }

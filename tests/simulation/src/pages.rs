@@ -1,18 +1,21 @@
-//! Number of fetched pages, compared with the frontiers' counts.
+//! Number of fetched pages of each crawl, compared with the frontiers' counts.
 
 use std::collections::BTreeMap;
 
 use orbweaver_frontier::{page_count, pages::PageCaps};
-use orbweaver_log::{MemoryLog, Offset};
+use orbweaver_log::{ConsumerRecord, MemoryLog, Offset};
 use orbweaver_messages::{Outcome, OutcomeKind, decode, topic};
+use orbweaver_url::CrawlName;
 
 use crate::observer::tps;
 
-/// Fetched pages of a schedule by partition, counted while their outcomes are in the log.
+/// Fetched pages of a schedule by crawl, counted while their outcomes are in the log.
 #[derive(Debug, Default)]
 pub(crate) struct PageTruth {
-    counted: BTreeMap<u32, (Offset, u64)>,
-    /// The cap in force.
+    /// Offset in each partition below which outcomes are counted.
+    next: BTreeMap<u32, Offset>,
+    pages: BTreeMap<CrawlName, u64>,
+    /// The cap of the first crawl in force.
     max: Option<u64>,
     /// Allowed number of pages; `over` is the largest excess so far.
     allowed: u64,
@@ -20,28 +23,29 @@ pub(crate) struct PageTruth {
 }
 
 impl PageTruth {
-    /// Applies a cap from now on; pages fetched already may exceed it.
+    /// Applies a cap of the first crawl from now on; pages fetched already may exceed it.
     pub(crate) fn limit(&mut self, log: &MemoryLog, max: Option<u64>) {
         self.look(log);
-        (self.max, self.allowed) = (max, max.unwrap_or(u64::MAX).max(self.all()));
+        (self.max, self.allowed) = (max, max.unwrap_or(u64::MAX).max(self.of_first()));
     }
 
-    fn all(&self) -> u64 {
-        self.counted.values().map(|(_, pages)| pages).sum()
+    fn of_first(&self) -> u64 {
+        self.pages.get(&CrawlName::default()).copied().unwrap_or_default()
     }
 
     /// Counts new outcomes. Must run before any deletion, so that no outcome is missed.
     pub(crate) fn look(&mut self, log: &MemoryLog) {
         for tp in tps(log, topic::OUTCOMES) {
-            let (next, pages) = self.counted.entry(tp.partition).or_default();
+            let next = self.next.entry(tp.partition).or_default();
             for record in log.records(tp).into_iter().filter(|record| record.offset >= *next).collect::<Vec<_>>() {
                 *next = record.offset + 1;
-                let outcome = decode::<Outcome>("outcome", record.value.as_ref());
-                *pages += u64::from(outcome.is_ok_and(|outcome| outcome.kind == OutcomeKind::Fetched));
+                if let Some(crawl) = page_of(&record) {
+                    *self.pages.entry(crawl).or_default() += 1;
+                }
             }
         }
         if self.max.is_some() {
-            self.over = self.over.max(self.all().saturating_sub(self.allowed));
+            self.over = self.over.max(self.of_first().saturating_sub(self.allowed));
         }
     }
 
@@ -57,13 +61,16 @@ impl PageTruth {
         for tp in tps(log, topic::OUTCOMES) {
             let from = pages.counted_upto(tp.partition);
             for record in log.records(tp).into_iter().filter(|record| record.offset >= from) {
-                let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
-                let page_of =
-                    outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.context.crawl);
-                pages.outcome(tp.partition, record.offset, page_of.as_ref());
+                pages.outcome(tp.partition, record.offset, page_of(&record).as_ref());
             }
         }
-        let truth = self.all();
+        let truth = self.pages.values().sum::<u64>();
         (pages.all() != truth).then(|| format!("{truth} pages were fetched, and {} are counted", pages.all()))
     }
+}
+
+/// Returns the crawl of an outcome that is a page.
+fn page_of(record: &ConsumerRecord) -> Option<CrawlName> {
+    let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
+    outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.context.crawl)
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope};
-use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
+use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
-use crate::{random::Random, settings::Settings, web::Web};
+use crate::{crawls::CrawlPlan, random::Random, settings::Settings, web::Web};
 
 /// A new definition and its time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -146,15 +146,15 @@ pub(crate) fn order(random: &mut Random, first: &mut Revision, mut revisions: Ve
     revisions
 }
 
-/// Builds the definition of a web's crawl as of this revision.
-pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, now: Millis) -> CrawlDefinition {
+/// Builds the definition of a crawl as of this revision.
+pub(crate) fn definition(crawl: &CrawlPlan, settings: &Settings, revision: &Revision, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
-        name: CrawlName::default(),
+        name: crawl.name.clone(),
         scope: Scope::Any,
         include: vec![],
         // A page's URL ends in its number, and no other page's does.
         exclude: revision.excluded.iter().map(|page| format!("/p{page}$")).collect(),
-        max_depth: web.max_depth,
+        max_depth: crawl.max_depth,
         max_pages: revision.max_pages,
         traps: orbweaver_messages::Traps::default(),
         paused: revision.paused,

@@ -1,137 +1,46 @@
-//! One schedule: a web, processes, faults, an observer and a judge, all from one seed, in one thread and in virtual
+//! One schedule: a web, crawls, processes, faults, an observer and a judge, all from one seed, in one thread and in virtual
 //! time.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use bytes::Bytes;
-use orbweaver_log::{Cleanup, Log, MemoryLog, RECORD_LIMIT, Record, TopicPartition, TopicSpec};
+use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
 use orbweaver_stage::retention::{Bound, Retention, TopicRetention};
 use orbweaver_store::MemoryStore;
 use orbweaver_url::CrawlName;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     broken::Broken,
     counts::Counts,
-    faults::{Fault, Planned},
+    crawls::Crawl,
+    faults::Planned,
     fleet::{Ended, Fleet, Ground},
     gate::Gate,
     groups::Groups,
-    judge::{Losses, Repeats, judge_pages, judge_politeness, judge_revisions, outdated_rows, repeats},
-    network::{Line, ProcessLog, Weather, lock},
-    observer::{Observed, Observer, tps},
+    judge::{
+        Losses, Repeats, count_repeats, judge_dead_letters, judge_pages, judge_politeness, judge_revisions,
+        outdated_rows,
+    },
+    network::{Line, ProcessLog, lock},
+    observer::{Observed, Observer, documents, tps},
     pages::PageTruth,
     process::{Outside, SharedStore},
     random::Random,
-    revisions::{Revision, cap, definition, order, pause, profile, stop},
-    settings::{Service, Settings},
+    scenario::{Scenario, set_back_ms},
+    settings::Service,
     time::Time,
-    web::{Asked, Expectation, Served, Web},
+    web::{Asked, Served},
 };
 
-/// Virtual time within which a schedule must be complete, in milliseconds.
-const WITHIN_MS: u64 = 4 * 3_600_000;
-/// Time within which a definition applies at every process, whatever the faults: a process that does not read `crawl.control`
-/// owns its partitions for a session at most, and sends for half of it.
-const REVISED_WITHIN_MS: Millis = 45_000;
 /// Interval of deletion and compaction of the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
-/// Default `min.compaction.lag.ms`; longer than any failover.
-const COMPACTION_LAG_MS: Millis = 120_000;
-/// `delete.retention.ms`, shorter than by default (a day), so that tombstones go within a schedule.
-const TOMBSTONES_KEPT_MS: Millis = 3_600_000;
-
-/// Returns the sum by which clocks are set back, in milliseconds: URLs that were deferred before are due by the earlier
-/// time (docs/runbook.md, "A machine's clock was set").
-fn set_back_ms(faults: &[Planned]) -> u64 {
-    let set_back = |planned: &Planned| if let Fault::SetClocks(by_ms) = planned.fault { by_ms.min(0) } else { 0 };
-    faults.iter().map(set_back).sum::<i64>().unsigned_abs()
-}
-
-/// Parameters of a schedule. Tests change those that matter to them.
-#[derive(Debug, Clone)]
-pub struct Scenario {
-    /// Seed of all randomness.
-    pub seed: u64,
-    pub web: Web,
-    /// Settings of the services.
-    pub settings: Settings,
-    /// Latency of messages.
-    pub weather: Weather,
-    /// Faults, with their times.
-    pub faults: Vec<Planned>,
-    /// Changes of the crawl's definition during the run.
-    pub revisions: Vec<Revision>,
-    /// Time within which a definition applies at every process, in milliseconds.
-    pub revised_within_ms: Millis,
-    /// Definition of the crawl at the start.
-    pub first: Revision,
-    /// Largest record that the log accepts, in bytes.
-    pub record_limit: usize,
-    /// Time during which a new reader returns nothing, because its leader lags, in milliseconds.
-    pub readers_lag_ms: u64,
-    /// The page whose record crashes the extractor that receives it.
-    pub poison: Option<usize>,
-    /// Pages whose records become dead letters; they, and pages reachable only through them, may be missing.
-    pub rejected: BTreeSet<usize>,
-    /// Whether the seeds are deleted before any process reads them.
-    pub seeds_expired: bool,
-    /// Virtual time within which the schedule must be complete, in milliseconds.
-    pub within_ms: u64,
-    /// Disabled rules.
-    pub broken: Broken,
-    /// Age up to which records of a compacted topic are kept (`min.compaction.lag.ms`), in milliseconds.
-    pub compaction_lag_ms: Millis,
-    /// Age up to which tombstones are kept (`delete.retention.ms`), in milliseconds. An index is used up to half of it.
-    pub tombstones_kept_ms: Millis,
-}
-
-impl Scenario {
-    #[must_use]
-    pub fn of(seed: u64) -> Self {
-        let random = Random::new(seed);
-        let mut web = Web::make(&mut random.split("web"));
-        let mut settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
-        web.doom(&mut random.split("doomed"), settings.max_attempts);
-        let faults = Fault::plan(&mut random.split("faults"));
-        let revisions = Revision::draw(&mut random.split("revisions"), &web);
-        let record_limit = limit(&mut random.split("record limit"), &mut web);
-        settings.record_limit = record_limit;
-        settings.pass_links = random.split("pass links").pick(&[1, 3, settings.pass_links, settings.pass_links]);
-        let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
-        let mut first = Revision { max_pages, ..Revision::default() };
-        let revisions = pause(&mut random.split("pause"), &first, revisions);
-        let revisions = stop(&mut random.split("stop"), &first, revisions);
-        let revisions = profile(&mut random.split("profile"), web.interval_ms, &mut first, revisions);
-        let revisions = order(&mut random.split("order"), &mut first, revisions);
-        let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
-        Self {
-            seed,
-            web,
-            settings,
-            weather,
-            faults,
-            revisions,
-            revised_within_ms: REVISED_WITHIN_MS,
-            first,
-            record_limit,
-            readers_lag_ms: 0,
-            poison: None,
-            rejected: BTreeSet::new(),
-            seeds_expired: false,
-            within_ms: WITHIN_MS,
-            broken: Broken::default(),
-            compaction_lag_ms: COMPACTION_LAG_MS,
-            tombstones_kept_ms: TOMBSTONES_KEPT_MS,
-        }
-    }
-}
-
 /// Result of a schedule.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -157,8 +66,8 @@ pub struct Report {
     pub outdated_rows: Vec<String>,
     /// Time of the first proof of completion, in milliseconds from the start.
     pub told_ms: Option<u64>,
-    /// Time of the first proof that the crawl is complete, in milliseconds from the start.
-    pub crawl_ms: Option<u64>,
+    /// Time of the first proof that a crawl is complete, in milliseconds from the start.
+    pub crawl_ms: BTreeMap<CrawlName, u64>,
     /// Largest number of offsets between a commit point and the log end of `crawl.frontier`.
     pub longest_span: u64,
     /// Largest number of dispatches without an outcome in one partition.
@@ -199,16 +108,13 @@ struct Schedule {
     groups: Groups,
     served: Arc<Served>,
     store: Arc<MemoryStore>,
-    expected: Arc<Expectation>,
     counts: Counts,
     repeated_before: f64,
     fleet: Fleet,
     observed: Arc<Mutex<Observed>>,
     retention: Retention,
     swept: Instant,
-    revisions: VecDeque<Revision>,
-    /// Definitions that were written, each with its time.
-    revised: Vec<(Millis, Revision)>,
+    crawls: Vec<Crawl>,
     pages: PageTruth,
     longest_span: u64,
     most_outstanding: u64,
@@ -223,12 +129,7 @@ impl Schedule {
         let log = MemoryLog::scripted(&specs(scenario.settings.partitions)).with_record_limit(scenario.record_limit);
         let groups = Groups::new(log.clone());
         let served = Arc::new(Served::new(scenario.web.clone()));
-        let is_stopped = scenario.revisions.iter().any(|revision| revision.stopped);
-        let stopped = 0..if is_stopped { scenario.web.pages.len() } else { 0 };
-        let revisions = scenario.revisions.iter().flat_map(|revision| revision.excluded.iter());
-        let excluded = revisions.chain(&scenario.rejected).copied().chain(stopped).collect();
-        let max_attempts = scenario.settings.max_attempts;
-        let expected = Arc::new(Expectation { served: served.clone(), excluded, max_attempts });
+        let crawls: Vec<_> = scenario.crawls().into_iter().map(|plan| Crawl::of(plan, &scenario, &served)).collect();
         let store = SharedStore::default();
         let outside = Outside {
             served: served.clone(),
@@ -260,7 +161,7 @@ impl Schedule {
         };
         let observer = Observer {
             log: ProcessLog::new(log.clone(), line, random.split("observer's log")),
-            expected: expected.clone(),
+            expected: crawls.iter().map(|crawl| crawl.expected.clone()).collect(),
             memory: log.clone(),
             broken: scenario.broken.clone(),
             time,
@@ -274,8 +175,7 @@ impl Schedule {
             retention: Retention::new(shared, TopicRetention::in_a_cluster(Bound::default())),
             random: random.split("schedule"),
             swept: Instant::now(),
-            revisions: scenario.revisions.iter().cloned().collect(),
-            revised: vec![],
+            crawls,
             pages: PageTruth::default(),
             longest_span: 0,
             most_outstanding: 0,
@@ -286,7 +186,6 @@ impl Schedule {
             groups,
             served,
             store: store.store,
-            expected,
             counts,
             observed,
             scenario,
@@ -315,7 +214,8 @@ impl Schedule {
             self.sweep().await;
             self.measure().await;
             // Start of the time without faults, pending changes or rebalancing.
-            if !faults.is_empty() || !self.revisions.is_empty() || !self.fleet.is_well() || !self.groups.are_at_rest() {
+            let is_settled = self.crawls.iter().all(Crawl::is_settled);
+            if !faults.is_empty() || !is_settled || !self.fleet.is_well() || !self.groups.are_at_rest() {
                 quiet_since = None;
             } else {
                 quiet_since.get_or_insert(now_ms);
@@ -335,16 +235,18 @@ impl Schedule {
         self.judge(violations)
     }
 
-    /// Writes the crawl's definition and its seeds.
+    /// Writes the definitions of the crawls and their seeds.
     async fn sow(&mut self) {
-        let Scenario { web, settings, .. } = &self.scenario;
-        let definition = definition(web, settings, &self.scenario.first, self.time.now());
-        self.revised.push((self.time.now(), self.scenario.first.clone()));
-        let mut records = vec![self.record(topic::CONTROL, 0, &crawl_key(&CrawlName::default()), encode(&definition))];
-        for &seed in &web.seeds {
-            let url = web.pages[seed].url.clone();
-            let partition = u32::try_from(seed).unwrap_or(0) % self.scenario.settings.partitions;
-            records.push(self.record(topic::SEEDS, partition, &url, Bytes::from(url.clone())));
+        let now = self.time.now();
+        let mut records = vec![];
+        for crawl in &mut self.crawls {
+            let definition = crawl.define(&self.scenario, now);
+            records.push(record(topic::CONTROL, 0, (&crawl_key(crawl.name()), encode(&definition)), now));
+            for (page, url) in crawl.seeds() {
+                let partition = u32::try_from(page).unwrap_or(0) % self.scenario.settings.partitions;
+                let seed = encode(&json!({"url": url, "crawl": crawl.name()}));
+                records.push(record(topic::SEEDS, partition, (url, seed), now));
+            }
         }
         let sown = self.log.append(records).await;
         for tp in tps(&self.log, topic::SEEDS).into_iter().filter(|_| self.scenario.seeds_expired) {
@@ -358,21 +260,17 @@ impl Schedule {
 
     /// Writes the definitions that are due.
     async fn revise(&mut self, now_ms: u64) {
-        while let Some(revision) = self.revisions.pop_front_if(|revision| revision.at_ms <= now_ms) {
-            let Scenario { web, settings, .. } = &self.scenario;
-            let definition = definition(web, settings, &revision, self.time.now());
-            let record = self.record(topic::CONTROL, 0, &crawl_key(&CrawlName::default()), encode(&definition));
-            self.pages.limit(&self.log, revision.max_pages);
-            self.revised.push((self.time.now(), revision));
-            let revised = self.log.append(vec![record]).await;
-            debug_assert!(revised.is_ok());
+        let now = self.time.now();
+        for crawl in &mut self.crawls {
+            while let Some(definition) = crawl.revise(&self.scenario, now_ms, now) {
+                if definition.name == CrawlName::default() {
+                    self.pages.limit(&self.log, definition.max_pages);
+                }
+                let record = record(topic::CONTROL, 0, (&crawl_key(crawl.name()), encode(&definition)), now);
+                let revised = self.log.append(vec![record]).await;
+                debug_assert!(revised.is_ok());
+            }
         }
-    }
-
-    fn record(&self, to: Topic, partition: u32, key: &str, value: Bytes) -> Record {
-        let key = Some(Bytes::copy_from_slice(key.as_bytes()));
-        let tp = TopicPartition::new(to, partition);
-        Record { tp, key, value: Some(value), headers: vec![], timestamp_ms: self.time.now() }
     }
 
     /// Deletes consumed records and compacts old ones.
@@ -421,14 +319,15 @@ impl Schedule {
     fn judge(mut self, mut violations: Vec<String>) -> Report {
         let observed = lock(&self.observed).clone();
         violations.extend(observed.violations);
-        violations.extend(judge_pages(&self.log, &self.expected.truth(), &self.served, &self.scenario.rejected));
+        violations.extend(self.crawls.iter().flat_map(|crawl| judge_pages(&self.log, &crawl.expected)));
+        violations.extend(judge_dead_letters(&self.log, &self.served, &self.scenario.rejected));
         violations.extend(self.pages.judge(&self.log));
         let mut losses: Losses = vec![];
         let moment = |at: Instant| self.time.now() - Millis::try_from(at.elapsed().as_millis()).unwrap_or(0);
         losses.extend(self.fleet.ended.iter().map(|ended| (ended.process, moment(ended.at))));
         losses.extend(self.groups.expelled().iter().map(|expelled| (expelled.process, moment(expelled.at))));
-        violations.extend(judge_politeness(&self.served, &losses, &self.revised));
-        violations.extend(judge_revisions(&self.served, &self.revised, self.scenario.revised_within_ms));
+        violations.extend(judge_politeness(&self.served, &losses, &self.crawls));
+        violations.extend(judge_revisions(&self.served, &self.crawls, self.scenario.revised_within_ms));
         let by_poison = |ended: &Ended| {
             self.scenario.poison.is_some() && ended.error.as_deref().is_some_and(|error| error.contains("poison"))
         };
@@ -440,8 +339,10 @@ impl Schedule {
         if repeated > 0.0 {
             violations.push(format!("{repeated} records were completed twice under one assignment"));
         }
-        let repeats = repeats(&self.served);
+        let mut repeats = Repeats::default();
+        self.crawls.iter().for_each(|crawl| count_repeats(&mut repeats, &crawl.expected));
         violations.extend(self.judge_repeats(&repeats, losses.len()));
+        let rows = self.crawls.iter().map(|crawl| outdated_rows(&self.store, &crawl.expected));
         let ended = self.fleet.ended.iter().filter_map(|ended| ended.error.clone()).collect();
         let asked = self.served.asked();
         let trace = asked.iter().fold(self.time.elapsed_ms(), |trace, asked| {
@@ -451,11 +352,11 @@ impl Schedule {
             violations,
             happened: self.fleet.happened,
             ended,
-            pages: crate::observer::documents(&self.log).len(),
+            pages: self.crawls.iter().map(|crawl| documents(&self.log, crawl.name()).len()).sum(),
             requests: asked.len(),
             repeats,
             over_cap: self.pages.over,
-            outdated_rows: outdated_rows(&self.store, &self.served),
+            outdated_rows: rows.flatten().collect(),
             told_ms: observed.first_ms,
             crawl_ms: observed.crawl_ms,
             longest_span: self.longest_span,
@@ -471,23 +372,19 @@ impl Schedule {
     /// that had it in flight. With a depth limit, a page that is discovered at a lesser depth is requested again.
     fn judge_repeats(&self, repeats: &Repeats, losses: usize) -> Option<String> {
         let (most, url) = repeats.most.as_ref()?;
-        let depths = self.scenario.web.max_depth.map_or(0, usize::from);
+        let depths = self.crawls.iter().filter_map(|crawl| crawl.expected.web.max_depth).max().map_or(0, usize::from);
         let faults: u64 = self.fleet.happened.values().sum();
-        let bound = 2 * (losses + depths + usize::try_from(faults).unwrap_or(usize::MAX));
+        // A pause between the two requests of a cookie wall lets it begin again.
+        let pauses =
+            self.crawls.iter().flat_map(|crawl| &crawl.revised).filter(|(_, revision)| revision.paused).count();
+        let bound = 2 * (losses + depths + usize::try_from(faults).unwrap_or(usize::MAX)) + pauses;
         (*most > bound).then(|| format!("{url} was requested {most} times more than it needed; allowed: {bound}"))
     }
 }
 
-/// Draws a record limit, in bytes. In one of seven schedules it is small, and many pages are larger.
-fn limit(random: &mut Random, web: &mut Web) -> usize {
-    if !random.chance(15) {
-        return RECORD_LIMIT;
-    }
-    let limit = random.pick(&[4, 8, 16]) << 10;
-    for page in &mut web.pages {
-        page.text_bytes = if random.chance(50) { random.index(6 * limit) } else { 0 };
-    }
-    limit
+fn record(to: Topic, partition: u32, (key, value): (&str, Bytes), timestamp_ms: Millis) -> Record {
+    let key = Some(Bytes::copy_from_slice(key.as_bytes()));
+    Record { tp: TopicPartition::new(to, partition), key, value: Some(value), headers: vec![], timestamp_ms }
 }
 
 fn specs(partitions: u32) -> Vec<TopicSpec> {

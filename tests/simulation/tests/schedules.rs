@@ -4,7 +4,8 @@
 
 use orbweaver_simulation_tests::{
     counts::Counts,
-    schedule::{Report, Scenario, run},
+    scenario::Scenario,
+    schedule::{Report, run},
 };
 
 fn described(report: &Report) -> String {

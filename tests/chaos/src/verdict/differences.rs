@@ -1,6 +1,6 @@
 //! Comparison of stored data with the expected data.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use orbweaver_cluster_tests::{Content, Digest};
 
@@ -28,13 +28,16 @@ pub(super) fn differences(kept: &Keepsakes, stored: &Stored, documents: &BTreeMa
             Some(_) => {}
         }
     }
-    let mut met = BTreeSet::new();
+    let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
     for url in &stored.pages {
+        *rows.entry(url).or_default() += 1;
+    }
+    for (url, count) in rows {
         if !kept.urls.contains_key(url) {
             found.push(format!("{url}: a row of a page that must not be there"));
         }
-        if !met.insert(url) {
-            found.push(format!("{url}: two rows of one page"));
+        if count > stored.crawls {
+            found.push(format!("{url}: {count} rows of one page, with {} crawls", stored.crawls));
         }
     }
     found

@@ -78,6 +78,7 @@ fn stored() -> Stored {
         urls: kept.urls.iter().map(|(url, kept)| (url.clone(), rows(url, kept))).collect(),
         robots: kept.robots,
         pages: kept.urls.into_keys().collect(),
+        crawls: 1,
     }
 }
 
@@ -118,6 +119,8 @@ fn good() -> Evidence {
             entry(150, "10.0.0.2", "/gone", 404),
             entry(200, "10.0.0.1", "/slow", 200),
         ],
+        others: vec![],
+        paused_ms: vec![],
         documents: ["http://10.0.0.1/", "http://10.0.0.1/slow"].map(|url| (url.to_owned(), 1)).into(),
         contents: ["http://10.0.0.1/", "http://10.0.0.1/slow"].map(|url| (url.to_owned(), content())).into(),
         kept: kept(),
@@ -267,7 +270,7 @@ fn a_row_that_is_wrong_or_too_much_fails_a_run() {
     fails(&with_rows(gone, |rows| rows.links = Some(Digest::of([]))), "rows of its links: 0 (");
     let more = "http://10.0.0.3/".to_owned();
     fails(&verdict(|evidence| evidence.stored.pages.push(more)), "10.0.0.3/: a row of a page that must not be there");
-    fails(&verdict(|evidence| evidence.stored.pages.push(gone.to_owned())), "two rows of one page");
+    fails(&verdict(|evidence| evidence.stored.pages.push(gone.to_owned())), "2 rows of one page, with 1 crawls");
     let other = |evidence: &mut Evidence| evidence.stored.robots.values_mut().for_each(|row| row.body.clear());
     fails(&verdict(other), "the row of its robots.txt is");
 }
@@ -378,6 +381,33 @@ fn a_process_that_ends_by_itself_must_be_one_that_a_supervisor_restarts() {
     assert!(stalled.is_ok() && stalled.restarted == 1, "{stalled}");
     fails(&exit(Some(70)), "extractor-1 ended by itself with Some(70)");
     fails(&exit(None), "extractor-1 ended by itself with None");
+}
+
+#[test]
+fn requests_of_other_crawls_count_for_the_politeness_at_a_site_and_for_nothing_else() {
+    let other = |at_us| verdict(|evidence| evidence.others.push(entry(at_us, "10.0.0.2", "/private", 200)));
+    assert!(other(250).is_ok());
+    fails(&other(249), "1 us too early: the interval");
+}
+
+#[test]
+fn a_request_while_its_crawl_is_paused_fails_a_run() {
+    let paused = |paused_ms| {
+        verdict(|evidence| {
+            evidence.requests[4].epoch_us = 2_999;
+            evidence.paused_ms = vec![paused_ms];
+        })
+    };
+    assert!(paused((3, 4)).is_ok());
+    fails(&paused((2, 3)), "10.0.0.1/slow: requested while its crawl was paused");
+}
+
+#[test]
+fn the_findings_about_two_crawls_add_up() {
+    let lost = || verdict(|evidence| drop(evidence.requests.remove(2)));
+    let both = verdict(|_| {}).and("second", lost());
+    assert_eq!((both.reachable, both.fetched), (6, 5));
+    fails(&both, "lost: second: http://10.0.0.1/: never requested");
 }
 
 #[test]

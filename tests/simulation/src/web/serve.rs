@@ -71,12 +71,12 @@ impl Served {
         self.log().clone()
     }
 
-    /// Returns the pages that may have ended without a document: at least `max_attempts` requests for the page failed,
-    /// or [`MAX_ATTEMPTS`] for the robots.txt of its host.
+    /// Returns the pages that may have ended without a document: at least `max_attempts` requests of these agents for the
+    /// page failed, or [`MAX_ATTEMPTS`] for the robots.txt of its host.
     #[must_use]
-    pub fn given_up(&self, max_attempts: u8) -> BTreeSet<usize> {
+    pub fn given_up(&self, max_attempts: u8, agents: &BTreeSet<String>) -> BTreeSet<usize> {
         let (mut pages, mut hosts) = (BTreeMap::<usize, u8>::new(), BTreeMap::<usize, u8>::new());
-        for asked in self.log().iter().filter(|asked| asked.failed) {
+        for asked in self.log().iter().filter(|asked| asked.failed && agents.contains(&asked.agent)) {
             if asked.is_robots {
                 *hosts.entry(asked.host).or_default() += 1;
             } else if let Some(page) = self.web.page(&asked.url) {

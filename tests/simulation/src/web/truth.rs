@@ -5,12 +5,19 @@ use std::{
     sync::Arc,
 };
 
-use super::{Kind, Served, Web};
+use orbweaver_url::CrawlName;
 
-/// Expected results, given the responses of the web so far.
+use super::{Asked, Kind, Served, Web};
+
+/// Expected results of a crawl, given the responses of the web so far.
 #[derive(Debug, Clone)]
 pub struct Expectation {
-    /// The web, with its request log.
+    pub crawl: CrawlName,
+    /// The web, with the seeds and the depth of this crawl.
+    pub web: Web,
+    /// Product tokens of the user agents in its requests.
+    pub agents: BTreeSet<String>,
+    /// The request log of the web.
     pub served: Arc<Served>,
     /// Pages that are excluded at some time.
     pub excluded: BTreeSet<usize>,
@@ -19,12 +26,17 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// Returns the requests of this crawl so far, in order of arrival.
+    pub fn asked(&self) -> impl Iterator<Item = Asked> {
+        self.served.asked().into_iter().filter(|asked| self.agents.contains(&asked.agent))
+    }
+
     /// Returns the truth so far. A page may end without a document if the web answered each of its attempts with a
     /// failure; pages reachable only through it may then be missing too.
     #[must_use]
     pub fn truth(&self) -> Truth {
-        let given_up = self.served.given_up(self.max_attempts);
-        Truth::narrowed(&self.served.web, &self.excluded.union(&given_up).copied().collect())
+        let given_up = self.served.given_up(self.max_attempts, &self.agents);
+        Truth::narrowed(&self.web, &self.excluded.union(&given_up).copied().collect())
     }
 }
 

@@ -3,11 +3,7 @@
 use std::collections::BTreeSet;
 
 use orbweaver_simulation_tests::{
-    broken::Rule,
-    faults::Fault,
-    schedule::{Report, Scenario},
-    settings::Service,
-    web::Trouble,
+    broken::Rule, faults::Fault, scenario::Scenario, schedule::Report, settings::Service, web::Trouble,
 };
 
 use crate::{

@@ -4,7 +4,8 @@ use orbweaver_simulation_tests::{
     broken::Rule,
     faults::Fault,
     random::Random,
-    schedule::{Report, Scenario},
+    scenario::Scenario,
+    schedule::Report,
     settings::{Service, Settings},
     web::{Kind, Trouble},
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use orbweaver_simulation_tests::{
     broken::{Broken, Rule},
-    schedule::Scenario,
+    scenario::Scenario,
 };
 
 use crate::{

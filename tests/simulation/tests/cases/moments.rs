@@ -2,11 +2,7 @@
 
 use orbweaver_messages::Millis;
 use orbweaver_simulation_tests::{
-    broken::Rule,
-    faults::Fault,
-    schedule::{Report, Scenario},
-    settings::Service,
-    web::Trouble,
+    broken::Rule, faults::Fault, scenario::Scenario, schedule::Report, settings::Service, web::Trouble,
 };
 
 use crate::{

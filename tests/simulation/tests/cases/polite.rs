@@ -6,7 +6,8 @@ use orbweaver_simulation_tests::{
     counts::Counts,
     faults::Fault,
     random::Random,
-    schedule::{Report, Scenario, run},
+    scenario::Scenario,
+    schedule::{Report, run},
     web::{Asked, Host, Trouble, Web},
 };
 

@@ -6,7 +6,8 @@ use orbweaver_simulation_tests::{
     broken::Rule,
     faults::{Back, Fault},
     revisions::Revision,
-    schedule::{Report, Scenario},
+    scenario::Scenario,
+    schedule::Report,
     settings::Service,
     web::Trouble,
 };

@@ -3,7 +3,7 @@
 use orbweaver_simulation_tests::{
     network::Weather,
     random::Random,
-    schedule::Scenario,
+    scenario::Scenario,
     settings::Settings,
     web::{Host, Kind, Page, Web},
 };

@@ -1,0 +1,112 @@
+//! The crawls of a schedule: each has definitions, seeds, agents and a truth of its own, on one web.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis};
+use orbweaver_politeness::{UserAgent, agent_token};
+use orbweaver_url::CrawlName;
+
+use crate::{
+    random::Random,
+    revisions::{Revision, definition, pause, stop},
+    scenario::Scenario,
+    web::{Expectation, Served, Web},
+};
+
+/// A crawl and the changes of its definition. No two crawls of a schedule have an agent in common.
+#[derive(Debug, Clone)]
+pub struct CrawlPlan {
+    pub name: CrawlName,
+    /// Numbers of the seed pages.
+    pub seeds: Vec<usize>,
+    /// Maximum link depth from a seed.
+    pub max_depth: Option<u16>,
+    /// Definition at the start.
+    pub first: Revision,
+    /// Changes during the run.
+    pub revisions: Vec<Revision>,
+}
+
+/// Draws a second crawl in four of ten schedules, with an interval from half to twice that of the services; it is paused and
+/// stopped as often as the first.
+pub(crate) fn second(random: &mut Random, web: &Web) -> Option<CrawlPlan> {
+    if !random.chance(40) {
+        return None;
+    }
+    let profile = FetchProfile {
+        user_agent: Some("other/1.0".to_owned()),
+        interval_ms: Some((web.interval_ms * random.between(2, 8) / 4).max(100)),
+        ..FetchProfile::default()
+    };
+    let first = Revision { profile, ..Revision::default() };
+    let revisions = pause(random, &first, vec![]);
+    let revisions = stop(random, &first, revisions);
+    let seeds = (0..random.between(1, 3)).map(|_| random.index(web.pages.len())).collect();
+    let max_depth = random.chance(30).then(|| random.pick(&[1, 2, 3]));
+    Some(CrawlPlan { name: CrawlName::new("second").unwrap_or_default(), seeds, max_depth, first, revisions })
+}
+
+/// Returns the product token of the user agent that a profile demands.
+pub(crate) fn token(profile: &FetchProfile) -> String {
+    agent_token(profile.user_agent.as_deref().unwrap_or(&UserAgent::default()))
+}
+
+/// A crawl of a running schedule.
+pub(crate) struct Crawl {
+    plan: CrawlPlan,
+    pub(crate) expected: Arc<Expectation>,
+    pending: VecDeque<Revision>,
+    /// Definitions that were written, each with its time.
+    pub(crate) revised: Vec<(Millis, Revision)>,
+}
+
+impl Crawl {
+    pub(crate) fn of(plan: CrawlPlan, scenario: &Scenario, served: &Arc<Served>) -> Self {
+        let web = Web { seeds: plan.seeds.clone(), max_depth: plan.max_depth, ..scenario.web.clone() };
+        let is_stopped = plan.revisions.iter().any(|revision| revision.stopped);
+        let stopped = 0..if is_stopped { web.pages.len() } else { 0 };
+        let excluded = plan.revisions.iter().flat_map(|revision| revision.excluded.iter());
+        let revisions = std::iter::once(&plan.first).chain(&plan.revisions);
+        let expected = Expectation {
+            crawl: plan.name.clone(),
+            agents: revisions.map(|revision| token(&revision.profile)).collect(),
+            excluded: excluded.chain(&scenario.rejected).copied().chain(stopped).collect(),
+            max_attempts: scenario.settings.max_attempts,
+            served: served.clone(),
+            web,
+        };
+        Self { expected: Arc::new(expected), pending: plan.revisions.clone().into(), revised: vec![], plan }
+    }
+
+    pub(crate) fn name(&self) -> &CrawlName {
+        &self.plan.name
+    }
+
+    /// Returns the URLs of its seeds, each with the number of its page.
+    pub(crate) fn seeds(&self) -> impl Iterator<Item = (usize, &str)> {
+        let pages = &self.expected.web.pages;
+        self.plan.seeds.iter().map(|&seed| (seed, pages[seed].url.as_str()))
+    }
+
+    /// Returns `true` if no change is left to be written.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Returns the definition at the start.
+    pub(crate) fn define(&mut self, scenario: &Scenario, now: Millis) -> CrawlDefinition {
+        self.write(self.plan.first.clone(), scenario, now)
+    }
+
+    /// Returns the next definition that is due.
+    pub(crate) fn revise(&mut self, scenario: &Scenario, now_ms: u64, now: Millis) -> Option<CrawlDefinition> {
+        let revision = self.pending.pop_front_if(|revision| revision.at_ms <= now_ms)?;
+        Some(self.write(revision, scenario, now))
+    }
+
+    fn write(&mut self, revision: Revision, scenario: &Scenario, now: Millis) -> CrawlDefinition {
+        let definition = definition(&self.plan, &scenario.settings, &revision, now);
+        self.revised.push((now, revision));
+        definition
+    }
+}
