@@ -15,6 +15,8 @@ pub enum DiscoveryKind {
     Link,
     /// Another URL redirected to it.
     Redirect,
+    /// A user requested it again, or a URL that a user requested again redirected to it.
+    Recrawl,
 }
 
 /// URLs of one site, discovered in one place.

@@ -20,6 +20,9 @@ pub struct Seed {
     /// Priority of the seed and of all URLs that are found from there.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
+    /// Whether the URL is fetched again if the crawl knows it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recrawl: bool,
     /// Metadata that the document of the seed carries.
     #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
     pub metadata: SeedMetadata,
@@ -34,6 +37,7 @@ impl Seed {
             crawl: None,
             depth: 0,
             priority: Priority::default(),
+            recrawl: false,
             metadata: SeedMetadata::default(),
         }
     }

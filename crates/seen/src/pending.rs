@@ -30,6 +30,8 @@ pub struct DurablePlan<O, S> {
 #[derive(Debug)]
 struct PendingPlan<O, S> {
     entries: Vec<SeenEntry>,
+    /// URLs that were admitted before, and get no other entry.
+    readmitted: Vec<Fingerprint>,
     waiting: Vec<O>,
     deferred: Vec<(O, S)>,
 }
@@ -65,6 +67,14 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
         self.wait(token, origin);
     }
 
+    /// Records that the plan `token` admits this URL again, which no other pending plan does, without a new entry; `origin`
+    /// waits for it.
+    pub fn readmit(&mut self, token: u64, entry: SeenEntry, origin: O) {
+        self.urls.insert(entry.fingerprint, PendingUrl { token, depth: entry.depth });
+        self.plan(token).readmitted.push(entry.fingerprint);
+        self.wait(token, origin);
+    }
+
     /// Makes `origin` wait until the plan `token` is durable.
     pub fn wait(&mut self, token: u64, origin: O) {
         let plan = self.plan(token);
@@ -87,12 +97,6 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
         self.holds.contains_key(origin)
     }
 
-    /// Returns the URLs that the plan admits so far.
-    #[must_use]
-    pub fn entries(&self, token: u64) -> &[SeenEntry] {
-        self.plans.get(&token).map_or(&[], |plan| &plan.entries)
-    }
-
     /// Removes a plan that became durable. Returns `None` if it is not known, as after its partition was closed.
     pub fn settle(&mut self, token: u64) -> Option<DurablePlan<O, S>> {
         let plan = self.take(token)?;
@@ -103,7 +107,7 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
     /// Removes a plan that the log refused. Origins that wait for it no longer wait for anything, not even for other
     /// plans: [`DurablePlan::completes`] must be rejected.
     pub fn refuse(&mut self, token: u64) -> Option<DurablePlan<O, S>> {
-        let PendingPlan { entries, waiting, mut deferred } = self.take(token)?;
+        let PendingPlan { entries, waiting, mut deferred, .. } = self.take(token)?;
         let completes = waiting.into_iter().filter(|origin| self.holds.remove(origin).is_some()).collect();
         deferred.retain(|(origin, _)| self.holds.contains_key(origin));
         Some(DurablePlan { entries, deferred, completes })
@@ -112,7 +116,9 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
     /// Removes a plan, and the URLs that it admits.
     fn take(&mut self, token: u64) -> Option<PendingPlan<O, S>> {
         let plan = self.plans.remove(&token)?;
-        plan.entries.iter().for_each(|entry| _ = self.urls.remove(&entry.fingerprint));
+        let readmitted = plan.readmitted.iter().copied();
+        let fingerprints = plan.entries.iter().map(|entry| entry.fingerprint).chain(readmitted);
+        fingerprints.for_each(|fingerprint| _ = self.urls.remove(&fingerprint));
         Some(plan)
     }
 
@@ -132,7 +138,12 @@ impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
     }
 
     fn plan(&mut self, token: u64) -> &mut PendingPlan<O, S> {
-        self.plans.entry(token).or_insert_with(|| PendingPlan { entries: vec![], waiting: vec![], deferred: vec![] })
+        self.plans.entry(token).or_insert_with(|| PendingPlan {
+            entries: vec![],
+            readmitted: vec![],
+            waiting: vec![],
+            deferred: vec![],
+        })
     }
 }
 
@@ -196,11 +207,12 @@ mod tests {
                 for url in urls {
                     let of = match pending.get(entry(*url).fingerprint) {
                         Some(known) => { pending.wait(known.token, origin); known.token }
+                        None if url.is_multiple_of(3) => { pending.readmit(token, entry(*url), origin); token }
                         None => { pending.admit(token, entry(*url), origin); token }
                     };
                     needs.entry(origin).or_default().insert(of);
                 }
-                if !pending.entries(token).is_empty() {
+                if pending.plans.contains_key(&token) {
                     open.push(token);
                 }
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -209,6 +221,7 @@ mod tests {
                     random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let token = open.swap_remove((random >> 33) as usize % open.len());
                     let settled = pending.settle(token).unwrap();
+                    prop_assert!(settled.entries.iter().all(|entry| entry.fingerprint.0[0] % 3 != 0));
                     needs.values_mut().for_each(|plans| { plans.remove(&token); });
                     for origin in settled.completes {
                         prop_assert!(needs[&origin].is_empty());

@@ -191,7 +191,10 @@ pub(crate) fn discovered_record(
         site: site.clone(),
         via: Some(active.requested().to_owned()),
         depth: context.depth,
-        sighting: if context.sighting == DiscoveryKind::Seed { DiscoveryKind::Seed } else { DiscoveryKind::Redirect },
+        sighting: match context.sighting {
+            kind @ (DiscoveryKind::Seed | DiscoveryKind::Recrawl) => kind,
+            DiscoveryKind::Link | DiscoveryKind::Redirect => DiscoveryKind::Redirect,
+        },
         chain,
         trail: context.trail.clone(),
         content: None,

@@ -53,7 +53,7 @@ impl OpenPartition {
         if !draft.entries.is_empty() {
             self.entries.insert(token, std::mem::take(&mut draft.entries));
         }
-        Some(draft.into_plan(self.pending.entries(token), self.partition, now))
+        Some(draft.into_plan(self.partition, now))
     }
 }
 
@@ -85,6 +85,7 @@ impl Admission<'_> {
             return Ok(());
         }
         let is_seed = record.sighting == DiscoveryKind::Seed;
+        let by_user = is_seed || record.sighting == DiscoveryKind::Recrawl;
         if !is_seed && self.rules.applied.rules.is_too_deep(record.depth) {
             self.counts.add(LinkOutcome::TooDeep, urls.len());
             return Ok(());
@@ -103,7 +104,7 @@ impl Admission<'_> {
             let as_found = Fingerprint::of(&record.crawl, &text);
             let decision = match self.recall(as_found, record.depth) {
                 // A seed always takes the slow path, since it may still have to extend the scope.
-                Some(end) if !is_seed => Decision::Made(end),
+                Some(end) if !by_user => Decision::Made(end),
                 _ => self.link(Link { origin, record, text: &text, as_found, slot })?,
             };
             match decision {
@@ -152,8 +153,9 @@ impl Admission<'_> {
             }
             judged = true;
         }
+        let is_again = *sighting == DiscoveryKind::Recrawl;
         if let Some(pending) = self.served.pending.get(fingerprint) {
-            if self.admits(Some(pending.depth), *depth) {
+            if is_again || self.admits(Some(pending.depth), *depth) {
                 // One outstanding write per key (docs/protocol.md#one-write-per-key): decided once the other plan is
                 // durable.
                 return Ok(Decision::Deferred(pending.token));
@@ -163,10 +165,10 @@ impl Admission<'_> {
         }
         let known = match self.recent.get(fingerprint) {
             // The cached depth may be greater than the known one.
-            Some(known) if !self.admits(Some(known), *depth) => Some(known),
+            Some(known) if !is_again && !self.admits(Some(known), *depth) => Some(known),
             _ => self.served.seen.depth_of(fingerprint)?,
         };
-        if let Some(known) = known.filter(|_| !self.admits(known, *depth)) {
+        if let Some(known) = known.filter(|_| !is_again && !self.admits(known, *depth)) {
             self.recent.insert(fingerprint, known);
             self.recent.insert(link.as_found, known);
             return Ok(Decision::Made(LinkOutcome::Duplicate));
@@ -174,25 +176,39 @@ impl Admission<'_> {
         if !judged && let Err(end) = self.rules.judge(self.entries, &canonical, site) {
             return Ok(Decision::Made(end));
         }
+        if is_again && chain.iter().any(|before| *before == *link.text) {
+            // Redirects in a circle: nothing else ends them.
+            return Ok(Decision::Made(LinkOutcome::Duplicate));
+        }
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
-        let waiting = waiting(link.record, (fingerprint, self.rules), url, key, self.now);
-        self.admit_url(&waiting, link);
-        Ok(Decision::Made(if known.is_some() { LinkOutcome::Shallower } else { LinkOutcome::New }))
+        let again = known.filter(|_| is_again);
+        let waiting = waiting(link.record, (fingerprint, self.rules, again.unwrap_or(*depth)), url, key, self.now);
+        self.admit_url(&waiting, again.is_some(), link);
+        Ok(Decision::Made(match known {
+            None => LinkOutcome::New,
+            Some(_) if is_again => LinkOutcome::Recrawled,
+            Some(_) => LinkOutcome::Shallower,
+        }))
     }
 
     fn admits(&self, known: Option<u16>, depth: u16) -> bool {
         admits(known, depth, self.rules.applied.rules.limits_depth())
     }
 
-    fn admit_url(&mut self, waiting: &FrontierUrl, link: Link<'_>) {
+    /// Adds a URL to the draft. One that is fetched again is in `crawl.seen` already.
+    fn admit_url(&mut self, waiting: &FrontierUrl, is_seen: bool, link: Link<'_>) {
         let partition = self.served.partition;
-        let draft = self.draft();
-        let bytes = draft.admit_url(waiting, partition);
-        let (token, full) = (draft.token, draft.is_full());
-        self.tokens.add(token, bytes);
         let entry =
             SeenEntry { slot: link.slot, depth: waiting.context.depth, fingerprint: waiting.context.fingerprint };
-        self.served.pending.admit(token, entry, link.origin);
+        let draft = self.draft();
+        let bytes = draft.admit_url(waiting, (!is_seen).then_some(entry), partition);
+        let (token, full) = (draft.token, draft.is_full());
+        self.tokens.add(token, bytes);
+        if is_seen {
+            self.served.pending.readmit(token, entry, link.origin);
+        } else {
+            self.served.pending.admit(token, entry, link.origin);
+        }
         if full {
             self.plans.extend(self.served.finish_draft(self.now));
         }
@@ -247,7 +263,7 @@ fn is_of_site(url: &Url, site: &SiteName, wide: &WideDomains) -> bool {
 
 fn waiting(
     record: &Discovered,
-    (fingerprint, rules): (Fingerprint, Rules<'_>),
+    (fingerprint, rules, depth): (Fingerprint, Rules<'_>, u16),
     url: Url,
     key: Option<String>,
     now: Millis,
@@ -261,7 +277,7 @@ fn waiting(
         key,
         policy: rules.policy,
         site: record.site.clone(),
-        depth: record.depth,
+        depth,
         sighting: record.sighting,
         via: record.via.clone(),
         chain: record.chain.clone(),
@@ -270,6 +286,6 @@ fn waiting(
         metadata: record.metadata.clone(),
     };
     let content = record.content.filter(|_| traps != Traps::Off);
-    let rank = rank(&definition.order, record.priority, record.depth, now);
+    let rank = rank(&definition.order, record.priority, depth, now);
     FrontierUrl { traps, rank, content, definition: rules.applied.version, ..FrontierUrl::admitted(context, now) }
 }

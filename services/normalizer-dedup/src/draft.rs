@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, convert::Infallible};
 
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
-use orbweaver_messages::{FrontierUrl, Millis, ScopeEntry, SeenBatch, SeenEntry, encode, scope_key, topic};
+use orbweaver_messages::{
+    CRAWL_HEADER, FrontierUrl, Millis, ScopeEntry, SeenBatch, SeenEntry, encode, scope_key, topic,
+};
 use orbweaver_stage::{Plan, Step, Token};
 use orbweaver_url::{CrawlName, partition_of, slot_of};
 
@@ -84,11 +86,13 @@ pub(crate) struct Draft {
     pub(crate) entries: Vec<(CrawlName, String)>,
     scope: Vec<Record>,
     frontier: Vec<Record>,
+    /// Entries for `crawl.seen`, by crawl, in the order of admission.
+    seen: BTreeMap<CrawlName, Vec<SeenEntry>>,
 }
 
 impl Draft {
     pub(crate) fn new(token: Token) -> Self {
-        Self { token, entries: vec![], scope: vec![], frontier: vec![] }
+        Self { token, entries: vec![], scope: vec![], frontier: vec![], seen: BTreeMap::new() }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -117,8 +121,15 @@ impl Draft {
         bytes
     }
 
-    /// Adds an admitted URL. Returns the bytes added.
-    pub(crate) fn admit_url(&mut self, waiting: &FrontierUrl, partition: Partition) -> usize {
+    /// Adds an admitted URL, and its entry if it has none in `crawl.seen`. Returns the bytes added.
+    pub(crate) fn admit_url(&mut self, waiting: &FrontierUrl, entry: Option<SeenEntry>, partition: Partition) -> usize {
+        if let Some(entry) = entry {
+            let crawl = &waiting.context.crawl;
+            match self.seen.get_mut(crawl) {
+                Some(entries) => entries.push(entry),
+                None => drop(self.seen.insert(crawl.clone(), vec![entry])),
+            }
+        }
         let key = waiting.context.fingerprint.to_string().into();
         let tp = TopicPartition::new(topic::FRONTIER, partition);
         let record = Record::new(tp, Some(key), Some(encode(waiting)), waiting.admitted_at_ms);
@@ -128,14 +139,16 @@ impl Draft {
     }
 
     /// Builds the plan in effect order: the scope entries that the links of the URLs will need, the URLs, then their
-    /// fingerprints in `seen`. Origins complete once the stage learns that the plan is durable.
-    pub(crate) fn into_plan(self, entries: &[SeenEntry], partition: Partition, now: Millis) -> Plan<Infallible> {
-        let seen = (!entries.is_empty()).then(|| {
-            let value = SeenBatch { entries: entries.to_vec() }.encode();
+    /// fingerprints in `seen`, one batch for each crawl. Origins complete once the stage learns that the plan is durable.
+    pub(crate) fn into_plan(self, partition: Partition, now: Millis) -> Plan<Infallible> {
+        let batch = |(crawl, entries): (CrawlName, Vec<SeenEntry>)| {
             let key = Bytes::from(partition.to_string());
-            Record::new(TopicPartition::new(topic::SEEN, partition), Some(key), Some(value), now)
-        });
-        let steps = [self.scope, self.frontier, seen.into_iter().collect()];
+            let value = Some(SeenBatch { entries }.encode());
+            let mut record = Record::new(TopicPartition::new(topic::SEEN, partition), Some(key), value, now);
+            record.headers.push((CRAWL_HEADER, Bytes::copy_from_slice(crawl.as_bytes())));
+            record
+        };
+        let steps = [self.scope, self.frontier, self.seen.into_iter().map(batch).collect()];
         let steps = steps.into_iter().filter(|records| !records.is_empty()).map(Step::Produce).collect();
         Plan { steps, completes: vec![], token: Some(self.token) }
     }

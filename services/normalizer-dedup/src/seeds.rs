@@ -29,7 +29,7 @@ pub(crate) fn discovered(
         site: wide.site_of(&url).into(),
         via: None,
         depth: seed.depth,
-        sighting: DiscoveryKind::Seed,
+        sighting: if seed.recrawl { DiscoveryKind::Recrawl } else { DiscoveryKind::Seed },
         chain: vec![],
         trail: orbweaver_messages::Trail::default(),
         content: None,

@@ -20,6 +20,8 @@ pub enum LinkOutcome {
     New,
     /// Admitted again at a lesser depth.
     Shallower,
+    /// Admitted again because a user requested it.
+    Recrawled,
     /// Already known, or pending admission.
     Duplicate,
     /// Outside of the crawl's scope.
@@ -46,9 +48,10 @@ pub enum LinkOutcome {
 
 impl LinkOutcome {
     /// All outcomes, in numerical order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::New,
         Self::Shallower,
+        Self::Recrawled,
         Self::Duplicate,
         Self::OutOfScope,
         Self::Stopped,
@@ -68,6 +71,7 @@ impl LinkOutcome {
         match self {
             Self::New => "new",
             Self::Shallower => "shallower",
+            Self::Recrawled => "recrawled",
             Self::Duplicate => "duplicate",
             Self::OutOfScope => "out_of_scope",
             Self::Stopped => "stopped",

@@ -199,7 +199,8 @@ const SIGHTING_BITS: u32 = 4;
 const MOST_LOST: u8 = 15;
 const _: () = assert!(LOST_DISPATCHES <= MOST_LOST);
 
-const SIGHTINGS: [DiscoveryKind; 3] = [DiscoveryKind::Seed, DiscoveryKind::Link, DiscoveryKind::Redirect];
+const SIGHTINGS: [DiscoveryKind; 4] =
+    [DiscoveryKind::Seed, DiscoveryKind::Link, DiscoveryKind::Redirect, DiscoveryKind::Recrawl];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
 pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {

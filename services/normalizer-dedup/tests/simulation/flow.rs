@@ -50,6 +50,60 @@ fn a_seed_is_queued_with_its_depth_and_its_metadata() {
     assert_eq!((context.depth, context.metadata.iter().collect::<Vec<_>>()), (3, vec![("customer", "42")]));
 }
 
+/// Returns depth and sighting of each record that queues this URL.
+fn queued(world: &World, url: &str) -> Vec<(u16, DiscoveryKind)> {
+    let contexts = world.waiting().into_iter().map(|waiting| waiting.context);
+    contexts.filter(|context| context.url == url).map(|context| (context.depth, context.sighting)).collect()
+}
+
+#[test]
+fn a_known_url_that_is_requested_again_is_queued_at_its_depth_without_another_entry_in_seen() {
+    let mut world = World::defined(4, Scope::Host, Some(5));
+    world.seed("example.org");
+    live(&mut world);
+    let url = "https://example.org/a";
+    // Also while the plan that admits it is not durable yet.
+    world.links("example.org", 3, &[url]);
+    let again = links("example.org", 0, &[url]);
+    world.discovered(&Discovered { sighting: DiscoveryKind::Recrawl, via: None, ..again });
+    live(&mut world);
+    world.seed(&format!(r#"{{"url": "{url}", "recrawl": true}}"#));
+    let stage = live(&mut world);
+    let again = (3, DiscoveryKind::Recrawl);
+    assert_eq!(queued(&world, url), [(3, DiscoveryKind::Link), again, again]);
+    assert_eq!(world.seen().iter().filter(|entry| entry.fingerprint == fingerprint(url)).count(), 1);
+    assert_eq!(stage.tally().get(LinkOutcome::Recrawled), 1);
+    assert!(world.is_complete());
+}
+
+#[test]
+fn a_url_that_is_requested_again_must_be_in_scope_and_is_admitted_if_it_is_new() {
+    let mut world = World::defined(4, Scope::Host, None);
+    world.seed("example.org");
+    live(&mut world);
+    for url in ["https://example.com/", "https://example.org/new"] {
+        world.seed(&format!(r#"{{"url": "{url}", "recrawl": true}}"#));
+    }
+    let stage = live(&mut world);
+    let ends = [LinkOutcome::OutOfScope, LinkOutcome::New, LinkOutcome::Recrawled].map(|end| stage.tally().get(end));
+    assert_eq!(ends, [1, 1, 0]);
+    assert_eq!(queued(&world, "https://example.org/new"), [(0, DiscoveryKind::Recrawl)]);
+    assert_eq!(world.seen().len(), 2);
+}
+
+#[test]
+fn redirects_in_a_circle_from_a_url_that_is_requested_again_end() {
+    let mut world = World::defined(4, Scope::Any, None);
+    let (one, two) = ("https://example.org/1", "https://example.org/2");
+    world.links("example.org", 1, &[one, two]);
+    live(&mut world);
+    let back = Discovered { sighting: DiscoveryKind::Recrawl, ..links("example.org", 1, &[one]) };
+    world.discovered(&Discovered { chain: vec![one.to_owned(), two.to_owned()], ..back });
+    let stage = live(&mut world);
+    assert_eq!((stage.tally().get(LinkOutcome::Duplicate), stage.tally().get(LinkOutcome::Recrawled)), (1, 0));
+    assert_eq!(queued(&world, one).len(), 1);
+}
+
 #[test]
 fn the_rank_of_a_url_is_determined_by_the_order_of_the_crawl_its_depth_and_the_priority_of_its_seed() {
     let mut world = World::defined(4, Scope::Any, None);
@@ -168,8 +222,8 @@ fn every_link_that_is_dropped_is_counted_by_its_reason() {
     world.discovered(&Discovered { sighting: DiscoveryKind::Redirect, chain, ..end });
     let tally = live(&mut world).tally();
     for end in LinkOutcome::ALL {
-        let expected =
-            u64::from(!matches!(end, LinkOutcome::Shallower | LinkOutcome::NotIncluded | LinkOutcome::Stopped));
+        let never = [LinkOutcome::Shallower, LinkOutcome::Recrawled, LinkOutcome::NotIncluded, LinkOutcome::Stopped];
+        let expected = u64::from(!never.contains(&end));
         assert_eq!(tally.get(end), expected, "{end:?}");
     }
     assert!(world.is_complete());

@@ -7,7 +7,7 @@ use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_messages::Priority;
 use orbweaver_url::{CrawlName, Policy};
 
-use super::profile::ProfileOptions;
+use super::{profile::ProfileOptions, recrawl::RecrawlArgs};
 use crate::cli::{Extent, Rate};
 
 /// Connection to the brokers.
@@ -73,6 +73,9 @@ pub struct CrawlOptions {
 pub enum ClusterCommand {
     /// Add seed URLs to a crawl of a cluster.
     Seed(SeedArgs),
+    /// Fetch URLs of a crawl of a cluster again, although the crawl knows them. A URL out of scope is not fetched; one that is
+    /// queued, in flight or was fetched a moment ago is not fetched twice.
+    Recrawl(Box<RecrawlArgs>),
     /// Show the progress of every stage of a cluster, or wait for completion.
     Status(StatusArgs),
     /// Create, list, show, change, pause, resume and stop the crawls of a cluster.

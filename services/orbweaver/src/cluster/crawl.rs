@@ -6,7 +6,7 @@ use std::{
 };
 
 use orbweaver_log::Log;
-use orbweaver_messages::{CrawlDefinition, FetchProfile, Priority, topic, topic::CONTROL};
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Seed, topic, topic::CONTROL};
 use orbweaver_scope::{Revision, Version};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_store::{CqlStore, StoreMetrics};
@@ -58,7 +58,8 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }
         let collecting = begin(&log, args, name, &profile).await?;
-        let end = match seed::write(&*log, &args.urls, args.seeds.as_deref(), (name, Priority::default())).await {
+        let defaults = Seed { crawl: Some(name.clone()), ..Seed::of_url("") };
+        let end = match seed::write(&*log, &args.urls, args.seeds.as_deref(), defaults).await {
             Ok(seeds) => {
                 eprintln!("crawl `{name}`: {seeds} seeds");
                 watch(&*log, name, args.max_time, collecting.as_ref()).await

@@ -26,6 +26,7 @@ mod crawl_status;
 pub mod crawls;
 pub mod dead_letters;
 pub mod profile;
+pub mod recrawl;
 pub mod seed;
 pub mod site;
 pub mod stage_status;
@@ -38,6 +39,7 @@ use args::ClusterCommand;
 pub(crate) fn run(command: &ClusterCommand) -> Result<(), crate::exit::Failure> {
     match command {
         ClusterCommand::Seed(args) => seed::run(args),
+        ClusterCommand::Recrawl(args) => recrawl::run(args),
         ClusterCommand::Status(args) => status::run(args),
         ClusterCommand::Crawls(args) => crawls::run(args),
         ClusterCommand::Site(args) => site::run(args),

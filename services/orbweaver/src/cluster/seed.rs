@@ -2,11 +2,14 @@
 
 use bytes::Bytes;
 use orbweaver_log::Log;
-use orbweaver_messages::Priority;
+use orbweaver_messages::Seed;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::CrawlName;
 
-use super::{args::SeedArgs, connection::block_on};
+use super::{
+    args::{Cluster, SeedArgs},
+    connection::block_on,
+};
 use crate::{
     crawl::{
         definition,
@@ -28,32 +31,40 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     }
     block_on(async {
         let log = args.cluster.connect().await?;
-        let Some(definition) = definition::find(&log, &args.crawl).await? else {
-            return Err(Failure::Usage(format!(
-                "there is no crawl `{0}`: create it with `orbweaver crawls create {0} --brokers {1}`, and the crawl \
-                 `{2}` with `orbweaver topics create`",
-                args.crawl,
-                args.cluster.brokers,
-                CrawlName::default()
-            )));
-        };
-        if definition.stopped {
-            return Err(Failure::Usage(format!("the crawl `{}` has been stopped: it admits no seeds", args.crawl)));
-        }
-        let written = write(&log, &args.urls, args.seeds.as_deref(), (&args.crawl, args.priority)).await?;
+        check_crawl(&log, &args.crawl, &args.cluster).await?;
+        let (crawl, priority) = (Some(args.crawl.clone()), args.priority);
+        let defaults = Seed { crawl, priority, ..Seed::of_url("") };
+        let written = write(&log, &args.urls, args.seeds.as_deref(), defaults).await?;
         eprintln!("{written} seeds");
         Ok(())
     })
 }
 
-/// Writes URLs and the lines of a file, with the names of their crawls and their priorities. Returns their number once all are acknowledged.
+/// Fails if the crawl is not defined, or has been stopped.
+pub(super) async fn check_crawl(log: &dyn Log, crawl: &CrawlName, cluster: &Cluster) -> Result<(), Failure> {
+    let Some(definition) = definition::find(log, crawl).await? else {
+        return Err(Failure::Usage(format!(
+            "there is no crawl `{crawl}`: create it with `orbweaver crawls create {crawl} --brokers {}`, and the crawl \
+             `{}` with `orbweaver topics create`",
+            cluster.brokers,
+            CrawlName::default()
+        )));
+    };
+    if definition.stopped {
+        return Err(Failure::Usage(format!("the crawl `{crawl}` has been stopped: it admits no seeds")));
+    }
+    Ok(())
+}
+
+/// Writes URLs and the lines of a file, with the settings of `defaults` where they have none. Returns their number once all
+/// are acknowledged.
 pub async fn write(
     log: &dyn Log,
     urls: &[String],
     file: Option<&std::path::Path>,
-    (crawl, priority): (&CrawlName, Priority),
+    defaults: Seed,
 ) -> Result<u64, Failure> {
-    let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?.of_crawl(crawl, priority);
+    let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?.with_defaults(defaults);
     for url in urls {
         writer.add(Bytes::copy_from_slice(url.as_bytes())).await.map_err(failed)?;
     }
@@ -84,7 +95,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seeds.txt");
         std::fs::write(&file, "example.com\n{\"url\":\"example.net\",\"crawl\":\"news\",\"priority\":-1}\n").unwrap();
-        let (urls, defaults) = (["example.org".to_owned()], (&CrawlName::default(), 2.try_into().unwrap()));
+        let (crawl, priority) = (Some(CrawlName::default()), 2.try_into().unwrap());
+        let (urls, defaults) = (["example.org".to_owned()], Seed { crawl, priority, ..Seed::of_url("") });
         assert_eq!(write(&log, &urls, Some(&file), defaults).await.unwrap(), 3);
         let records = log.records(TopicPartition::new(SEEDS, 0));
         let values: Vec<Bytes> = records.into_iter().filter_map(|record| record.value).collect();

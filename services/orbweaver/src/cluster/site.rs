@@ -47,7 +47,7 @@ pub fn run(verb: &SiteVerb) -> Result<(), Failure> {
 }
 
 /// Returns the site of a URL, host or site, by the wide domains of the pipeline.
-async fn site_of(log: &dyn Log, text: &str) -> Result<SiteName, Failure> {
+pub(super) async fn site_of(log: &dyn Log, text: &str) -> Result<SiteName, Failure> {
     let url = parse_seed(text).map_err(|error| Failure::Usage(format!("`{text}` is not a site: {error}")))?;
     let wide = definition::wide_domains(log).await?.unwrap_or_default();
     let wide = WideDomains::new(&wide).map_err(|error| Failure::Output(error.to_string()))?;

@@ -8,7 +8,6 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{Log, LogError, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Priority, Seed, encode, topic::SEEDS};
-use orbweaver_url::CrawlName;
 
 use crate::exit::{Failure, failed};
 
@@ -21,8 +20,8 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 pub struct SeedWriter<'a> {
     log: &'a dyn Log,
     now: Millis,
-    /// Crawl of the seeds that name none, and priority of those that have none; `None`: they are written as they are.
-    defaults: Option<(CrawlName, Priority)>,
+    /// Seed with the settings of those that have none; `None`: they are written as they are.
+    defaults: Option<Seed>,
     partitions: Partition,
     batch: Vec<Record>,
     written: u64,
@@ -34,11 +33,11 @@ impl<'a> SeedWriter<'a> {
         Ok(Self { log, now, defaults: None, partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
     }
 
-    /// Writes the name of this crawl into all seeds that name none, and this priority into those that have none. On a
-    /// cluster the former would otherwise belong to the crawl that `normalizer_dedup.default_crawl` names.
+    /// Writes crawl, priority and `recrawl` of this seed into those that have none. On a cluster a seed without a crawl would
+    /// otherwise belong to the one that `normalizer_dedup.default_crawl` names.
     #[must_use]
-    pub fn of_crawl(mut self, crawl: &CrawlName, priority: Priority) -> Self {
-        self.defaults = Some((crawl.clone(), priority));
+    pub fn with_defaults(mut self, defaults: Seed) -> Self {
+        self.defaults = Some(defaults);
         self
     }
 
@@ -48,7 +47,7 @@ impl<'a> SeedWriter<'a> {
         let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
         let tp = TopicPartition::new(SEEDS, number);
         let value = match &self.defaults {
-            Some((crawl, priority)) => completed(seed, crawl, *priority),
+            Some(defaults) => completed(seed, defaults),
             None => seed,
         };
         self.batch.push(Record::new(tp, None, Some(value), self.now));
@@ -98,16 +97,17 @@ impl<'a> SeedWriter<'a> {
     }
 }
 
-/// Returns a seed with the name of its crawl and its priority: these, unless the seed has others. A value that is neither
-/// text nor a seed stays unchanged, and goes to the dead letters.
-fn completed(seed: Bytes, crawl: &CrawlName, priority: Priority) -> Bytes {
-    let of_crawl = |seed: Seed| {
-        let priority = if seed.priority == Priority::default() { priority } else { seed.priority };
-        encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.clone())), priority, ..seed })
+/// Returns a seed with crawl, priority and `recrawl` of `defaults`, unless it has others. A value that is neither text nor a
+/// seed stays unchanged, and goes to the dead letters.
+fn completed(seed: Bytes, defaults: &Seed) -> Bytes {
+    let complete = |seed: Seed| {
+        let priority = if seed.priority == Priority::default() { defaults.priority } else { seed.priority };
+        let crawl = seed.crawl.or_else(|| defaults.crawl.clone());
+        encode(&Seed { crawl, priority, recrawl: seed.recrawl || defaults.recrawl, ..seed })
     };
     match std::str::from_utf8(&seed) {
-        Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, of_crawl),
-        Ok(url) => of_crawl(Seed::of_url(url)),
+        Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, complete),
+        Ok(url) => complete(Seed::of_url(url)),
         Err(_) => seed,
     }
 }
@@ -119,7 +119,8 @@ mod tests {
     #[test]
     fn a_seed_gets_the_name_of_its_crawl_and_a_priority_unless_it_has_others() {
         let of = |text: &'static [u8], crawl: &str, priority: i64| {
-            completed(Bytes::from_static(text), &crawl.parse().unwrap(), priority.try_into().unwrap())
+            let (crawl, priority) = (Some(crawl.parse().unwrap()), priority.try_into().unwrap());
+            completed(Bytes::from_static(text), &Seed { crawl, priority, ..Seed::of_url("") })
         };
         assert_eq!(of(b"example.org", "default", 0), r#"{"url":"example.org","crawl":"default"}"#);
         assert_eq!(of(b"example.org", "docs", -3), r#"{"url":"example.org","crawl":"docs","priority":-3}"#);

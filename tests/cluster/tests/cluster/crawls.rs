@@ -1,4 +1,4 @@
-//! Crawls are created, listed, paused and resumed while processes crawl them.
+//! Crawls are created, listed, paused, resumed, stopped and requested again while processes crawl them.
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan};
@@ -100,6 +100,15 @@ async fn a_paused_crawl_gets_no_request_while_another_one_does_and_completes_onc
     cluster.complete(PATIENCE, &mut instances).await?;
     let truth = [&first, &second].map(ToyWeb::truth).concat();
     Found::read(&cluster.log).await?.check(&truth, true)?;
+
+    let (before, url) = (first.log().count(), first.start_url());
+    let again = done(&cluster, &["recrawl", url, "https://elsewhere.example/", "--crawl", "first"])?;
+    ensure!(again.contains("2 URLs to fetch again"), "{again}");
+    more(&first, 1).await?;
+    cluster.complete(PATIENCE, &mut instances).await?;
+    ensure!(first.log().count() == before + 1, "{} requests for one URL", first.log().count() - before);
+    let count = Found::read(&cluster.log).await?.documents.get(url).copied();
+    ensure!(count == Some(2), "{count:?} documents of a URL that was requested again");
     for instance in &mut instances {
         instance.still_runs()?;
     }
