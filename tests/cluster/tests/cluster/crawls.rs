@@ -109,6 +109,18 @@ async fn a_paused_crawl_gets_no_request_while_another_one_does_and_completes_onc
     ensure!(first.log().count() == before + 1, "{} requests for one URL", first.log().count() - before);
     let count = Found::read(&cluster.log).await?.documents.get(url).copied();
     ensure!(count == Some(2), "{count:?} documents of a URL that was requested again");
+
+    let (first_before, second_before) = (first.log().count(), second.log().count());
+    let store = ["--cql", &*orbweaver_testkit::cql(), "--keyspace", cluster.keyspace()];
+    let none =
+        done(&cluster, &[&["recrawl", "--all", "--older-than", "1day", "--crawl", "second"], &store[..]].concat())?;
+    ensure!(none.contains("0 URLs to fetch again, of 400 that were read"), "{none}");
+    let all = done(&cluster, &[&["recrawl", "--all", "--crawl", "second"], &store[..]].concat())?;
+    ensure!(all.contains("400 URLs to fetch again, of 400 that were read"), "{all}");
+    more(&second, 400).await?;
+    cluster.complete(PATIENCE, &mut instances).await?;
+    let requests = (first.log().count() - first_before, second.log().count() - second_before);
+    ensure!(requests == (0, 400), "{requests:?} requests of the two crawls");
     for instance in &mut instances {
         instance.still_runs()?;
     }
