@@ -11,6 +11,7 @@ use orbweaver_url::slot_of;
 
 use crate::{
     clocks::{Clock, OwnClocks},
+    config::FASTEST_MS,
     partial_messages::OutcomeFields,
     reservations::Reservations,
 };
@@ -225,7 +226,10 @@ impl Site {
             own.planned_ms = Some(moment_ms);
             self.own_clocks.set(crawl, terms.own_ms, own);
         }
-        let interval_ms = self.pace.interval_ms(asked_ms);
+        // Of two crawls with intervals of their own, the fetcher compares those of the two that it requests one after the other: the
+        // plan may have another order.
+        let site_ms = if terms.own_ms > 0 { terms.site_ms.unwrap_or(FASTEST_MS) } else { terms.base_ms(0) };
+        let interval_ms = self.pace.interval_ms(site_ms.max(self.remembered.crawl_delay_ms.unwrap_or(0)));
         Decision::Pass { not_before_ms: moment_ms, interval_ms, own_ms: terms.own_ms }
     }
 

@@ -16,14 +16,14 @@ use crate::{
 pub(crate) struct SiteTerms {
     config: RateLimiterConfig,
     controls: Controls,
-    /// Crawls with a shorter interval than that of the configured rate.
-    faster: BTreeSet<CrawlName>,
+    /// Crawls with an interval of their own.
+    own: BTreeSet<CrawlName>,
 }
 
 impl SiteTerms {
     /// Creates the terms of a configuration, without settings of single sites.
     pub(crate) fn new(config: RateLimiterConfig) -> Self {
-        Self { config, controls: Controls::default(), faster: BTreeSet::new() }
+        Self { config, controls: Controls::default(), own: BTreeSet::new() }
     }
 
     /// Applies a record of `crawl.control`.
@@ -31,8 +31,8 @@ impl SiteTerms {
         let change = self.controls.apply(record);
         if let ControlChange::Crawl(crawl) = &change {
             match self.own_ms(crawl) {
-                Some(own_ms) if own_ms < self.config.rate.interval_ms => self.faster.insert(crawl.clone()),
-                _ => self.faster.remove(crawl),
+                Some(_) => self.own.insert(crawl.clone()),
+                None => self.own.remove(crawl),
             };
         }
         change
@@ -45,11 +45,11 @@ impl SiteTerms {
     }
 
     /// Returns the terms of a crawl at a site. Settings of its own do not change the horizon, which a later owner must
-    /// know (docs/protocol.md#delays-restart). A crawl without an interval keeps that of the configured rate where a faster
-    /// one may share the site's clock; otherwise that clock alone suffices.
+    /// know (docs/protocol.md#delays-restart). A crawl without an interval keeps that of the configured rate where another one
+    /// may share the site's clock; otherwise that clock alone suffices.
     pub(crate) fn of(&self, site: &str, crawl: &str) -> Terms {
         let terms = self.of_site(site);
-        let needs_clock = !self.faster.is_empty() && terms.site_ms.is_none();
+        let needs_clock = !self.own.is_empty() && terms.site_ms.is_none();
         let own_ms = self.own_ms(crawl).unwrap_or(if needs_clock { terms.rate_ms } else { 0 });
         Terms { own_ms, ..terms }
     }

@@ -238,6 +238,25 @@ fn two_requests_are_at_least_the_shorter_delay_of_their_crawls_apart_in_whatever
 }
 
 #[test]
+fn a_slow_crawl_is_requested_while_a_fast_one_has_requests_all_the_time() {
+    let mut gates = SiteGates::new(8);
+    let mut order = vec![];
+    for payload in [0, 10] {
+        gates.push(&"a".into(), of_crawl(payload, 0, (100, 500)), 0, 5000).unwrap();
+    }
+    for payload in 1..10 {
+        gates.push(&"a".into(), of_crawl(payload, 1, (100, 100)), 0, 5000).unwrap();
+    }
+    for now in 5000..6500 {
+        for payload in sent(&mut gates, now, 8) {
+            gates.answered(&key("a"), &crawl(usize::from(payload % 10 > 0)), now, now);
+            order.push(payload);
+        }
+    }
+    assert_eq!(order, [0, 1, 2, 3, 4, 10, 5, 6, 7, 8, 9]);
+}
+
+#[test]
 fn a_request_of_a_crawl_without_a_delay_counts_once_the_crawl_has_one() {
     let mut gates = SiteGates::new(8);
     gates.push(&"a".into(), of_crawl(0, 0, (1000, 0)), 0, 5000).unwrap();

@@ -105,7 +105,7 @@ fn a_crawl_without_an_interval_keeps_the_configured_one_at_a_site_that_it_shares
     let mut terms = terms(1000, &[("fast", Some(100)), ("plain", None)]);
     let mut sites = sites(&terms, 0, vec![], T);
     let plain = |sites: &mut Sites, terms: &SiteTerms, now| sites.decide(terms, &of("plain", now), now);
-    assert_eq!(plain(&mut sites, &terms, T), passed(T, 1000, 1000));
+    assert_eq!(plain(&mut sites, &terms, T), passed(T, 100, 1000));
     assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 100, 100, 100));
     assert_eq!(plain(&mut sites, &terms, T), passed(T + 1000, 100, 1000), "not 200 ms after its last request");
     // Without a faster crawl, the clock of the site suffices.
@@ -117,12 +117,12 @@ fn a_crawl_without_an_interval_keeps_the_configured_one_at_a_site_that_it_shares
 fn a_crawl_waits_for_its_own_interval_since_its_last_answer_while_others_are_requested() {
     let terms = terms(1000, &[("slow", Some(9000))]);
     let mut sites = sites(&terms, 0, vec![], T);
-    assert_eq!(sites.decide(&terms, &of("slow", T), T), passed(T, 9000, 9000));
+    assert_eq!(sites.decide(&terms, &of("slow", T), T), passed(T, 100, 9000));
     sites.learn(&terms, &answer("slow", T, 1000), origin(), T + 1000);
     let now = T + 1000;
     assert_eq!(sites.decide(&terms, &of("slow", now), now), deferred(T + 1000 + 9000 - 1000), "half a horizon early");
     // The gap of the site is twice its response time.
-    assert_eq!(sites.decide(&terms, &of("docs", now), now), passed(T + 3000, 2000, 0));
+    assert_eq!(sites.decide(&terms, &of("docs", now), now), passed(T + 3000, 2000, 1000));
     let now = T + 9000;
     assert_eq!(sites.decide(&terms, &of("slow", now), now), passed(T + 10_000, 2000, 9000), "as for any other crawl");
 }
@@ -141,9 +141,9 @@ fn an_answer_to_a_request_of_a_former_owner_delays_its_crawl_too() {
 fn a_successor_waits_for_the_own_interval_of_a_crawl_too() {
     let terms = terms(1000, &[("slow", Some(5000))]);
     let mut sites = sites(&terms, 5, vec![], T);
-    assert_eq!(sites.decide(&terms, &of("docs", T + 1000), T + 1000), passed(T + 3000, 1000, 0));
+    assert_eq!(sites.decide(&terms, &of("docs", T + 1000), T + 1000), passed(T + 3000, 100, 1000));
     assert_eq!(sites.decide(&terms, &of("slow", T + 1000), T + 1000), deferred(T + 2000 + 5000 - 1000));
-    assert_eq!(sites.decide(&terms, &of("slow", T + 6000), T + 6000), passed(T + 7000, 1000, 5000));
+    assert_eq!(sites.decide(&terms, &of("slow", T + 6000), T + 6000), passed(T + 7000, 100, 5000));
 }
 
 #[test]
@@ -185,21 +185,21 @@ fn a_crawl_with_an_own_interval_waits_for_it_at_an_unlimited_site_too() {
 fn a_changed_interval_applies_from_the_next_dispatch_on() {
     let mut terms = terms(1000, &[("docs", Some(60_000))]);
     let mut sites = sites(&terms, 0, vec![], T);
-    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T, 60_000, 60_000));
+    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T, 100, 60_000));
     assert_eq!(sites.decide(&terms, &of("docs", T), T), deferred(T + 60_000 - 1000));
     define(&mut terms, 2, "docs", Some(500));
-    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T + 500, 500, 500));
+    assert_eq!(sites.decide(&terms, &of("docs", T), T), passed(T + 500, 100, 500));
     define(&mut terms, 3, "docs", Some(1500));
     assert_eq!(
         sites.decide(&terms, &of("docs", T), T),
-        passed(T + 500 + 1500, 500, 1500),
+        passed(T + 500 + 1500, 100, 1500),
         "the gap of the site is the shorter one"
     );
     define(&mut terms, 4, "docs", None);
     assert_eq!(sites.decide(&terms, &of("docs", T + 1000), T + 1000), passed(T + 3000, 1000, 0));
     define(&mut terms, 5, "docs", Some(60_000));
     let at = T + 100_000;
-    assert_eq!(sites.decide(&terms, &of("docs", at), at), passed(at, 1000, 60_000));
+    assert_eq!(sites.decide(&terms, &of("docs", at), at), passed(at, 100, 60_000));
     sites.sweep(&terms, at + 10_000);
     assert_eq!(sites.decide(&terms, &of("docs", at + 10_000), at + 10_000), deferred(at + 60_000 - 1000));
 }
@@ -212,7 +212,7 @@ fn a_dispatch_of_a_definition_that_was_not_read_is_deferred_for_a_second() {
     let unread = Decision::Defer { reason: Deferral::Definition, retry_at_ms: T + 1000 };
     assert_eq!(sites.decide(&terms, &newer, T), unread);
     define(&mut terms, 2, "docs", Some(3000));
-    assert_eq!(sites.decide(&terms, &newer, T), passed(T, 3000, 3000));
+    assert_eq!(sites.decide(&terms, &newer, T), passed(T, 100, 3000));
 }
 
 #[test]
