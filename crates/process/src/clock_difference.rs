@@ -93,7 +93,14 @@ impl Look {
 pub(crate) async fn agrees(log: &dyn Log, clock: &dyn Clock) -> Result<(), ServiceError> {
     let (begun, mut waits) = (Instant::now(), false);
     loop {
-        match look(log, clock).await.map_err(ServiceError::start)?.verdict() {
+        let look = look(log, clock).await.map_err(ServiceError::start)?;
+        // Where nothing is appended, a process that keeps the former time would join with it.
+        if clock.step_ms().saturating_abs() > CLOCK_MARGIN_MS {
+            return Err(ServiceError::Clock(
+                "the system clock was changed before the process joined its group".to_owned(),
+            ));
+        }
+        match look.verdict() {
             Verdict::Agrees => return Ok(()),
             Verdict::Tolerated(ahead_ms) => {
                 tracing::warn!(
@@ -229,6 +236,16 @@ mod tests {
             assert!(matches!(refused, ServiceError::Clock(_)));
             assert!(refused.to_string().contains(text), "{refused}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_whose_clock_was_set_before_it_joins_ends_to_start_again_with_the_new_time() {
+        let (log, clock) = (log(), ScriptedClock::at(NOW - HOUR_MS));
+        append(&log, OUTCOMES, NOW).await;
+        clock.step(HOUR_MS);
+        assert!(matches!(agrees(&log, &clock).await.unwrap_err(), ServiceError::Clock(_)));
+        clock.step(-HOUR_MS);
+        agrees(&log, &clock).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
