@@ -1,6 +1,6 @@
 //! Crawls with fetch profiles of their own run at the same sites at once, and change while they run.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io::Write as _};
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan};
@@ -12,36 +12,33 @@ use crate::{PATIENCE, crawls::done, scope::orbweaver};
 
 /// A crawl, and what its profile requires of its requests.
 struct Crawl {
-    name: &'static str,
+    name: String,
     /// Options of its profile.
-    profile: &'static [&'static str],
+    profile: Vec<String>,
     /// Complete user agent of its requests.
-    agent: &'static str,
+    agent: String,
     /// Minimum time between two of its requests to a site, in microseconds.
     interval_us: u64,
 }
 
-/// The slowest first: it is still running when the others begin. The last one has the settings of the services.
-const CRAWLS: [Crawl; 3] = [
-    Crawl {
-        name: "slow",
-        profile: &["--user-agent", "SlowBot/1", "--contact", "mailto:slow@example.org", "--rate", "2/s"],
-        agent: "SlowBot/1 (+mailto:slow@example.org)",
-        interval_us: 500_000,
-    },
-    Crawl {
-        name: "medium",
-        profile: &["--user-agent", "MediumBot/2", "--rate", "5/s"],
-        agent: "MediumBot/2",
-        interval_us: 200_000,
-    },
-    Crawl {
-        name: "plain",
-        profile: &[],
-        agent: concat!("Orbweaver/", env!("CARGO_PKG_VERSION")),
-        interval_us: FASTEST_US,
-    },
-];
+/// Returns ten crawls, the first of which also has a contact, and the last of which has the settings of the services.
+fn crawls() -> Vec<Crawl> {
+    let own = |number: u64| {
+        let name = format!("crawl{number}");
+        let (agent, rate) = (format!("{name}Bot/{number}"), format!("{}/s", number + 1));
+        let mut profile = ["--user-agent", &agent, "--rate", &rate].map(str::to_owned).to_vec();
+        let mut complete = agent;
+        if number == 1 {
+            profile.extend(["--contact", "mailto:one@example.org"].map(str::to_owned));
+            complete.push_str(" (+mailto:one@example.org)");
+        }
+        Crawl { name, profile, agent: complete, interval_us: (1_000 / (number + 1)) * 1_000 }
+    };
+    let agent = concat!("Orbweaver/", env!("CARGO_PKG_VERSION")).to_owned();
+    let plain = Crawl { name: "plain".to_owned(), profile: vec![], agent, interval_us: FASTEST_US };
+    (1..10).map(own).chain([plain]).collect()
+}
+
 /// Interval of the services' rate, and the shortest that a profile can have.
 const FASTEST_US: u64 = 100_000;
 const ROBOTS: &str = "/robots.txt";
@@ -102,23 +99,28 @@ fn ensure_robots(entries: &[Entry], agents: &[&str]) -> Result<()> {
 #[tokio::test]
 #[ignore = "needs the servers of tests/stack"]
 async fn crawls_at_the_same_sites_have_their_own_agents_and_rates_and_share_the_clocks_of_the_sites() -> Result<()> {
-    let mut cluster = start().await?;
+    let (mut cluster, crawls) = (start().await?, crawls());
     let web = web()?;
     let mut instances = cluster.add_all(PATIENCE).await?;
-    // Each crawl has every third page as a seed and follows no link, so that a page has one agent.
+    for Crawl { name, profile, .. } in &crawls {
+        let create = ["crawls", "create", name, "--scope", "any", "--max-depth", "0"];
+        done(&cluster, &[&create[..], &profile.iter().map(String::as_str).collect::<Vec<_>>()].concat())?;
+    }
+    // Each page is a seed of one crawl, which follows no link, so that it has one agent. One command seeds all, so that
+    // they begin at the same time.
     let truth = web.truth();
-    let pages = |number: usize| truth.iter().skip(number).step_by(CRAWLS.len()).map(|page| &*page.url);
-    for crawl in &CRAWLS {
-        let create = ["crawls", "create", crawl.name, "--scope", "any", "--max-depth", "0"];
-        done(&cluster, &[&create, crawl.profile].concat())?;
+    let pages = |number: usize| truth.iter().skip(number).step_by(crawls.len()).map(|page| &*page.url);
+    let mut seeds = tempfile::NamedTempFile::new()?;
+    for (crawl, number) in crawls.iter().zip(0..) {
+        for url in pages(number) {
+            writeln!(seeds, "{}", json!({"url": url, "crawl": crawl.name}))?;
+        }
     }
-    for (crawl, number) in CRAWLS.iter().zip(0..) {
-        let seeds: Vec<&str> = pages(number).collect();
-        done(&cluster, &[&["seed", "--crawl", crawl.name], &*seeds].concat())?;
-    }
-    for crawl in &CRAWLS {
-        let waited = done(&cluster, &["status", "--crawl", crawl.name, "--wait", "--max-time", "5m"])?;
-        ensure!(waited.contains(&format!("crawl `{}`: complete", crawl.name)), "{waited}");
+    let file = seeds.path().to_str().context("a path that is no text")?;
+    done(&cluster, &["seed", "--crawl", &crawls[0].name, "--seeds", file])?;
+    for Crawl { name, .. } in &crawls {
+        let waited = done(&cluster, &["status", "--crawl", name, "--wait", "--max-time", "5m"])?;
+        ensure!(waited.contains(&format!("crawl `{name}`: complete")), "{waited}");
     }
 
     Found::read(&cluster.log).await?.check(&truth, true)?;
@@ -128,22 +130,23 @@ async fn crawls_at_the_same_sites_have_their_own_agents_and_rates_and_share_the_
     for entry in requested {
         agents.entry(format!("http://{}{}", entry.host, entry.target)).or_default().push(&entry.agent);
     }
-    for (crawl, number) in CRAWLS.iter().zip(0..) {
+    for (crawl, number) in crawls.iter().zip(0..) {
         for page in pages(number) {
             let sent = agents.remove(page).unwrap_or_default();
-            ensure!(sent == [crawl.agent], "{page} of `{}`: requests of {sent:?}", crawl.name);
+            ensure!(sent == [&*crawl.agent], "{page} of `{}`: requests of {sent:?}", crawl.name);
         }
     }
     ensure!(agents.is_empty(), "requests of no crawl: {agents:?}");
 
-    let of = |agent: &'static str| entries.iter().filter(move |entry| entry.agent == agent);
-    for crawl in &CRAWLS {
-        ensure_gap(of(crawl.agent), crawl.interval_us, crawl.name)?;
+    let of = |agent: &str| entries.iter().filter(|entry| entry.agent == agent).collect::<Vec<_>>();
+    for Crawl { name, agent, interval_us, .. } in &crawls {
+        ensure_gap(of(agent).into_iter(), *interval_us, name)?;
     }
     ensure_gap(entries.iter(), FASTEST_US, "all crawls")?;
-    ensure_robots(&entries, &CRAWLS.map(|crawl| crawl.agent))?;
-    let begun = CRAWLS.iter().filter_map(|crawl| of(crawl.agent).map(|entry| entry.at_us).min()).max();
-    let ended = CRAWLS.iter().filter_map(|crawl| of(crawl.agent).map(|entry| entry.at_us).max()).min();
+    ensure_robots(&entries, &crawls.iter().map(|crawl| &*crawl.agent).collect::<Vec<_>>())?;
+    let times = |crawl: &Crawl| of(&crawl.agent).iter().map(|entry| entry.at_us).collect::<Vec<_>>();
+    let begun = crawls.iter().filter_map(|crawl| times(crawl).into_iter().min()).max();
+    let ended = crawls.iter().filter_map(|crawl| times(crawl).into_iter().max()).min();
     ensure!(begun < ended, "the crawls did not run at once: the last began at {begun:?}, the first ended at {ended:?}");
     for instance in &mut instances {
         instance.still_runs()?;
