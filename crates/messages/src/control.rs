@@ -99,6 +99,10 @@ pub struct CrawlDefinition {
     /// Whether the crawl has been stopped for good: no request may be sent for it, and its queued URLs end.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stopped: bool,
+    /// Whether the crawl has been deleted, after it was stopped. The record stays, so that another crawl with this name is
+    /// known to be another one ([`CrawlName::incarnation`]).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub deleted: bool,
     /// Settings of its requests.
     #[serde(default, skip_serializing_if = "is_default")]
     pub profile: FetchProfile,
@@ -295,7 +299,10 @@ pub fn answer_key(crawl: &CrawlName, partition: u32) -> String {
 /// Prefix of the keys of [`PageCount`]s.
 pub const PAGES_KEY: &str = "pages/";
 
+/// Prefix of the keys of [`ScopeEntry`]s.
+pub const SCOPE_KEY: &str = "scope/";
+
 #[must_use]
 pub fn scope_key(crawl: &CrawlName, entry: &str) -> String {
-    format!("scope/{crawl}/{entry}")
+    format!("{SCOPE_KEY}{crawl}/{entry}")
 }

@@ -27,8 +27,8 @@ mod url_context;
 pub use codec::{MessageError, decode, encode, is_default};
 pub use control::{
     ANSWER_KEY, CONSUMERS_KEY, CompletionAnswer, CompletionProbe, ConsumerGroup, ConsumerGroups, CrawlDefinition,
-    PAGES_KEY, PROBE_KEY, PageCount, Pins, SITE_KEY, Scope, ScopeEntry, SiteSettings, Traps, answer_key, crawl_key,
-    pages_key, probe_key, scope_key, site_key,
+    PAGES_KEY, PROBE_KEY, PageCount, Pins, SCOPE_KEY, SITE_KEY, Scope, ScopeEntry, SiteSettings, Traps, answer_key,
+    crawl_key, pages_key, probe_key, scope_key, site_key,
 };
 pub use dead_letter::{DeadLetter, STUCK};
 pub use discovered::{Discovered, DiscoveryKind};

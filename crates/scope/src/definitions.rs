@@ -175,9 +175,22 @@ impl Definitions {
         self.crawls.get(crawl)?.refused.as_ref()
     }
 
-    /// Returns all crawls that have a definition, by name.
+    /// Returns all crawls that have a definition and were not deleted, by name.
     pub fn all(&self) -> impl Iterator<Item = (&CrawlName, &Applied)> {
-        self.crawls.iter().filter_map(|(name, known)| Some((name, known.applied.as_ref()?)))
+        self.crawls.iter().filter_map(defined).filter(|(_, applied)| !applied.definition.deleted)
+    }
+
+    /// Returns the crawl that users mean by a name: the last one that was created with it, which may be deleted. `None` if
+    /// none was.
+    #[must_use]
+    pub fn latest(&self, name: &CrawlName) -> Option<(&CrawlName, &Applied)> {
+        let of_name = self.crawls.get_key_value(name).and_then(defined);
+        if name.incarnation().1 > 1 || of_name.is_some_and(|(_, applied)| !applied.definition.deleted) {
+            return of_name;
+        }
+        let later = self.crawls.range::<CrawlName, _>(name..).take_while(|(later, _)| later.starts_with(&**name));
+        let later = later.filter(|(later, _)| later.incarnation().0 == &**name).filter_map(defined);
+        later.max_by_key(|(name, _)| name.incarnation().1)
     }
 
     /// Returns `true` if the record at this offset has ever applied to the crawl.
@@ -202,6 +215,11 @@ impl Definitions {
         let applied = content(known.applied.as_ref()?.definition.clone());
         known.history.wants_repair(&applied).then(|| known.following(applied))
     }
+}
+
+/// Returns a crawl with its definition, if it has one.
+fn defined<'a>((name, known): (&'a CrawlName, &'a Known)) -> Option<(&'a CrawlName, &'a Applied)> {
+    Some((name, known.applied.as_ref()?))
 }
 
 impl Known {
@@ -283,6 +301,40 @@ mod tests {
         assert_eq!(version(&all), None);
         let mut last_alone = Definitions::default();
         assert_eq!(apply(&mut last_alone, 0, 8, Some(&replacing("6, 7"))), "applied", "nothing else is known");
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_last_crawl_that_was_created_with_it() {
+        let mut all = Definitions::default();
+        let with = |fields: &str| HOST.replacen('{', &format!("{{{fields},"), 1);
+        let mut offset = 0;
+        let mut apply = |all: &mut Definitions, name: &str, text: &str| {
+            let value = Bytes::from(text.replace("\"docs\"", &format!("\"{name}\"")));
+            let key = format!("crawl/{name}");
+            offset += 1;
+            let record = ControlRecord { partition: 0, offset, key: Some(key.as_bytes()), value: Some(&value) };
+            assert!(matches!(all.apply(record), Change::Applied(..)));
+        };
+        let latest = |all: &Definitions, name: &str| {
+            let found = all.latest(&name.parse().unwrap());
+            found.map(|(name, applied)| (name.to_string(), applied.definition.deleted))
+        };
+        assert_eq!(latest(&all, "docs"), None);
+        apply(&mut all, "docs", HOST);
+        apply(&mut all, "docs-2", HOST);
+        apply(&mut all, "docs#two", HOST);
+        assert_eq!(latest(&all, "docs"), Some(("docs".to_owned(), false)));
+        apply(&mut all, "docs", &with("\"stopped\": true"));
+        apply(&mut all, "docs", &with("\"stopped\": true, \"deleted\": true"));
+        assert_eq!(latest(&all, "docs"), Some(("docs".to_owned(), true)));
+        for (name, number) in [("docs#2", 2), ("docs#10", 10)] {
+            apply(&mut all, name, HOST);
+            assert_eq!(latest(&all, "docs"), Some((name.to_owned(), false)), "{number}");
+        }
+        assert_eq!(latest(&all, "docs#2"), Some(("docs#2".to_owned(), false)), "a complete name");
+        assert_eq!(latest(&all, "docs#3"), None);
+        let names: Vec<_> = all.all().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(names, ["docs#10", "docs#2", "docs#two", "docs-2"], "without the deleted one");
     }
 
     #[test]

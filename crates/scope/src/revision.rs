@@ -28,6 +28,8 @@ pub struct Revision {
     pub paused: Option<bool>,
     /// Whether the crawl is stopped; a stopped crawl cannot continue.
     pub stopped: Option<bool>,
+    /// Whether the crawl, which has been stopped, is deleted; nothing changes after that.
+    pub deleted: bool,
     /// New fetch profile, in place of the present one.
     pub profile: Option<FetchProfile>,
     /// New order, for URLs that are admitted from now on.
@@ -55,6 +57,12 @@ pub enum RevisionError {
     /// The crawl has been stopped.
     #[error("the crawl `{0}` has been stopped and cannot continue; create another crawl")]
     Stopped(CrawlName),
+    /// The crawl has not been stopped.
+    #[error("the crawl `{0}` has not been stopped; stop it before it is deleted")]
+    Running(CrawlName),
+    /// The crawl has been deleted.
+    #[error("the crawl `{0}` has been deleted; create another crawl")]
+    Deleted(CrawlName),
     /// A setting that determines the partitions and keys of records would change.
     #[error(
         "the {what} of the crawl `{crawl}` was `{was}` when it was created and is now `{is}`: it cannot change, \
@@ -80,6 +88,10 @@ pub enum RevisionError {
 impl Revision {
     /// Returns the revised definition of a crawl.
     pub fn of(self, current: &CrawlDefinition) -> Result<CrawlDefinition, RevisionError> {
+        if self.deleted {
+            let revised = deleted(current);
+            return changes(current, &revised).map(|()| revised);
+        }
         let revised = CrawlDefinition {
             scope: self.scope.unwrap_or(current.scope),
             include: self.include.unwrap_or_else(|| current.include.clone()),
@@ -102,9 +114,34 @@ impl Revision {
     }
 }
 
+/// Returns `true` if the definitions differ at most in the versions that they replace.
+fn is_same(one: &CrawlDefinition, other: &CrawlDefinition) -> bool {
+    CrawlDefinition { replaces: one.replaces.clone(), ..other.clone() } == *one
+}
+
+/// Returns the definition of a crawl after its deletion, without the settings that have no effect any longer.
+fn deleted(current: &CrawlDefinition) -> CrawlDefinition {
+    CrawlDefinition {
+        include: vec![],
+        exclude: vec![],
+        max_depth: None,
+        max_pages: None,
+        profile: FetchProfile::default(),
+        order: CrawlOrder::default(),
+        deleted: true,
+        ..current.clone()
+    }
+}
+
 /// Checks whether one definition of a crawl may be changed into another.
 pub(crate) fn changes(from: &CrawlDefinition, to: &CrawlDefinition) -> Result<(), RevisionError> {
     let crawl = &from.name;
+    if from.deleted && !is_same(from, to) {
+        return Err(RevisionError::Deleted(crawl.clone()));
+    }
+    if to.deleted && !from.stopped {
+        return Err(RevisionError::Running(crawl.clone()));
+    }
     if from.stopped && (to.paused || !to.stopped) {
         return Err(RevisionError::Stopped(crawl.clone()));
     }
@@ -165,6 +202,18 @@ mod tests {
             assert_eq!(revision.of(&stopped), Err(RevisionError::Stopped("docs".parse().unwrap())));
         }
         assert!(Revision { max_pages: Some(None), ..Revision::default() }.of(&stopped).is_ok());
+    }
+
+    #[test]
+    fn a_crawl_is_deleted_after_its_stop_and_does_not_change_after_that() {
+        let delete = || Revision { deleted: true, ..Revision::default() };
+        assert_eq!(delete().of(&host()), Err(RevisionError::Running("docs".parse().unwrap())));
+        let stopped = Revision { stopped: Some(true), ..Revision::default() }.of(&host()).unwrap();
+        let deleted = delete().of(&stopped).unwrap();
+        assert!(deleted.deleted && deleted.stopped && deleted.exclude.is_empty());
+        assert_eq!(delete().of(&deleted).as_ref(), Ok(&deleted), "again");
+        let changed = Revision { max_pages: Some(Some(7)), ..Revision::default() }.of(&deleted);
+        assert_eq!(changed, Err(RevisionError::Deleted("docs".parse().unwrap())));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use orbweaver_messages::Millis;
 use orbweaver_url::{CrawlName, Fingerprint};
 
-use crate::{LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
+use crate::{Erase, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
 
 /// Runs the whole suite. `run` is a name that was not used by an earlier run on the same data.
 ///
@@ -23,6 +23,37 @@ pub async fn holds(store: &dyn Store, run: &str) {
     concurrent_writes_leave_the_newest(store, run).await;
     what_a_newer_event_lacks_is_gone(store, run).await;
     nothing_to_write_is_written_at_once(store).await;
+}
+
+/// Runs the suite of a store from which pages can be deleted.
+///
+/// # Panics
+/// Panics if the store breaks the contract.
+pub async fn erases(store: &impl Erase, run: &str) {
+    let (erased, kept) = (Rows::new(run, "erased", 2000), Rows::new(run, "kept", 2000));
+    erased.write_to(store).await;
+    kept.write_to(store).await;
+    store.write(vec![Write::Links(long_links(erased.page.fingerprint, 2500, 300))]).await.unwrap();
+    for late in [None, Some(1000), Some(3000)] {
+        if let Some(late) = late {
+            Rows::new(run, "erased", late).write_to(store).await;
+        } else {
+            store.erase(erased.page.fingerprint, 3000).await.unwrap();
+        }
+        is_absent(store, erased.page.fingerprint).await;
+    }
+    kept.are_the_newest_in(store).await;
+    let later = Rows::new(run, "erased", 3001);
+    later.write_to(store).await;
+    later.are_the_newest_in(store).await;
+    assert_eq!(store.history(erased.page.fingerprint, 10).await.unwrap().len(), 1, "deleted events stay deleted");
+}
+
+async fn is_absent(store: &dyn Store, fingerprint: Fingerprint) {
+    assert_eq!(store.page(fingerprint).await.unwrap(), None);
+    assert_eq!(store.history(fingerprint, 10).await.unwrap(), []);
+    assert_eq!(store.links(fingerprint).await.unwrap(), None);
+    assert_eq!(store.redirect(fingerprint).await.unwrap(), None);
 }
 
 /// Performs the same writes, in the same order, on `store` and on a store that is known to be correct, and compares the
@@ -136,11 +167,7 @@ fn page_write(page: &PageRow) -> Write {
 }
 
 async fn what_was_never_written_is_absent(store: &dyn Store, run: &str) {
-    let fingerprint = fingerprint(run, "absent");
-    assert_eq!(store.page(fingerprint).await.unwrap(), None);
-    assert_eq!(store.history(fingerprint, 10).await.unwrap(), []);
-    assert_eq!(store.links(fingerprint).await.unwrap(), None);
-    assert_eq!(store.redirect(fingerprint).await.unwrap(), None);
+    is_absent(store, fingerprint(run, "absent")).await;
     assert_eq!(store.robots(&format!("https://absent.{run}")).await.unwrap(), None);
 }
 

@@ -7,7 +7,7 @@
 //! | module | |
 //! |---|---|
 //! | `row` | the rows |
-//! | `traits` | [`Store`] and its errors |
+//! | `traits` | [`Store`], [`Erase`] and their errors |
 //! | `perform` | [`StoreWriter`]: writes as effects of a stage |
 //! | `metered` | [`MeteredStore`]: wraps a store with metrics and availability |
 //! | `metrics` | [`StoreMetrics`] |
@@ -38,4 +38,4 @@ pub use metered::MeteredStore;
 pub use metrics::StoreMetrics;
 pub use perform::StoreWriter;
 pub use row::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write, event_time};
-pub use traits::{Store, StoreError};
+pub use traits::{Erase, Store, StoreError};

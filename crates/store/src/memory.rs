@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
 
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
+use crate::{Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
 
 /// Store that keeps everything in memory, and fails as scripted.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ struct State {
     links: HashMap<Fingerprint, LinksOut>,
     redirects: HashMap<Fingerprint, RedirectRow>,
     robots: HashMap<String, RobotsRow>,
+    /// Time up to which the events of a page are deleted.
+    erased: HashMap<Fingerprint, Millis>,
     failures: VecDeque<StoreError>,
     attempts: usize,
 }
@@ -57,6 +59,17 @@ impl MemoryStore {
 
 impl State {
     fn put(&mut self, write: Write) {
+        let of_page = match &write {
+            Write::Page(page) => Some((page.fingerprint, page.fetched_at_ms)),
+            Write::Links(links) => Some((links.fingerprint, links.at_ms)),
+            Write::Redirect(row) => Some((row.fingerprint, row.at_ms)),
+            Write::Robots(_) => None,
+        };
+        if of_page
+            .is_some_and(|(fingerprint, at_ms)| self.erased.get(&fingerprint).is_some_and(|until| at_ms <= *until))
+        {
+            return;
+        }
         match write {
             Write::Page(page) => {
                 self.history.insert((page.fingerprint, Reverse(page.fetched_at_ms)), page.event());
@@ -72,6 +85,19 @@ impl State {
 fn put_newer<K: std::hash::Hash + Eq, V>(rows: &mut HashMap<K, V>, key: K, row: V, time: impl Fn(&V) -> Millis) {
     if rows.get(&key).is_none_or(|there| time(there) <= time(&row)) {
         rows.insert(key, row);
+    }
+}
+
+impl Erase for MemoryStore {
+    fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>> {
+        let mut state = self.state();
+        state.pages.retain(|key, page| *key != fingerprint || page.fetched_at_ms > until_ms);
+        state.history.retain(|(key, at), _| *key != fingerprint || at.0 > until_ms);
+        state.links.retain(|key, links| *key != fingerprint || links.at_ms > until_ms);
+        state.redirects.retain(|key, row| *key != fingerprint || row.at_ms > until_ms);
+        let until = state.erased.entry(fingerprint).or_insert(until_ms);
+        *until = until_ms.max(*until);
+        ready(Ok(())).boxed()
     }
 }
 

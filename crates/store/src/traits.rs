@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
 
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
@@ -49,4 +50,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns a robots.txt by its authority and agent ([`RobotsRow::authority`]).
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>>;
+}
+
+/// Store from which pages can be deleted.
+pub trait Erase: Store {
+    /// Deletes a page, its history, its links and its redirect, as far as their event times are not after `until_ms`; writes
+    /// of such events that arrive later have no effect, for as long as the store remembers deletions. Resolves once the
+    /// deletion is durable.
+    fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>>;
 }

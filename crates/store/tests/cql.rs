@@ -78,7 +78,9 @@ fn links(number: u64) -> Write {
 #[ignore = "needs the servers of tests/stack"]
 async fn the_store_on_cql_keeps_the_contract() {
     let keyspace = Keyspace::new();
-    contract::holds(&connect(&keyspace).await, "run").await;
+    let store = connect(&keyspace).await;
+    contract::holds(&store, "run").await;
+    contract::erases(&store, "run").await;
 }
 
 #[test]

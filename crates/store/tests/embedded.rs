@@ -45,7 +45,9 @@ async fn the_embedded_store_keeps_the_contract() {
 
 #[tokio::test]
 async fn the_store_in_memory_keeps_the_contract() {
-    contract::holds(&MemoryStore::new(), "run").await;
+    let store = MemoryStore::new();
+    contract::holds(&store, "run").await;
+    contract::erases(&store, "run").await;
 }
 
 proptest! {

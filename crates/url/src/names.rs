@@ -31,6 +31,9 @@ pub enum CrawlNameError {
     ControlCharacter(char),
 }
 
+/// Separates the name of a deleted crawl from the number of a later crawl that was created with it.
+const INCARNATION: char = '#';
+
 impl CrawlName {
     /// Returns the name, if it is allowed.
     ///
@@ -44,6 +47,26 @@ impl CrawlName {
             Some(character) => Err(CrawlNameError::ControlCharacter(character)),
             None => Ok(Self(name.into())),
         }
+    }
+
+    /// Returns the name as users give it, and the incarnation: of crawls that were created one after the other with the name
+    /// `docs`, each after the deletion of the one before, the first is named `docs`, the second `docs#2`, and so on.
+    #[must_use]
+    pub fn incarnation(&self) -> (&str, u32) {
+        let numbered =
+            self.0.rsplit_once(INCARNATION).filter(|(name, digits)| !name.is_empty() && !digits.starts_with('0'));
+        let number =
+            numbered.and_then(|(name, digits)| Some((name, digits.parse().ok().filter(|number| *number > 1)?)));
+        number.unwrap_or((&self.0, 1))
+    }
+
+    /// Returns the name of the crawl that is created after the deletion of this one.
+    ///
+    /// # Errors
+    /// Returns an error that names the limit if it is too long.
+    pub fn next_incarnation(&self) -> Result<Self, CrawlNameError> {
+        let (name, number) = self.incarnation();
+        Self::new(&format!("{name}{INCARNATION}{}", number.saturating_add(1)))
     }
 }
 
@@ -157,6 +180,22 @@ mod tests {
         // A NUL separates the crawl from the URL in what a fingerprint is the hash of.
         assert_eq!(CrawlName::new("a\0b"), Err(CrawlNameError::ControlCharacter('\0')));
         assert_eq!(CrawlName::new("Bücher 2026/1").unwrap(), "Bücher 2026/1");
+    }
+
+    #[test]
+    fn the_crawls_that_were_created_with_one_name_are_numbered() {
+        let name = |text: &str| CrawlName::new(text).unwrap();
+        for (text, expected) in
+            [("docs", ("docs", 1)), ("docs#2", ("docs", 2)), ("a#b#12", ("a#b", 12)), ("#3", ("#3", 1))]
+        {
+            assert_eq!(name(text).incarnation(), expected);
+        }
+        for text in ["docs#", "docs#1", "docs#02", "docs#x", "docs#99999999999"] {
+            assert_eq!(name(text).incarnation(), (text, 1), "it is the name itself");
+        }
+        let second = name("docs").next_incarnation().unwrap();
+        assert_eq!((&*second, &*second.next_incarnation().unwrap()), ("docs#2", "docs#3"));
+        assert_eq!(name(&"a".repeat(199)).next_incarnation(), Err(CrawlNameError::Length(201)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Records of crawls without a usable definition: held until the absence of one is proven, then rejected.
+//! Records of crawls without a usable definition: held until the absence of one is proven, then rejected. Seeds of stopped
+//! crawls: held until it is certain that no other crawl was created with the name.
 
 use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Partition, Record, TopicPartition};
@@ -12,7 +13,7 @@ use crate::{
     stage::{NormalizerDedup, Wanted},
 };
 
-/// Record whose crawl has no usable definition in the part of `crawl.control` read so far. A definition written before
+/// Record whose crawl has no usable definition, or has been stopped, in the part of `crawl.control` read so far. A definition written before
 /// the record may still be unread, since it is in another log; one may also be written shortly after it.
 #[derive(Debug)]
 struct Held {
@@ -89,8 +90,14 @@ impl NormalizerDedup {
         for held in std::mem::take(&mut self.held.held) {
             let creates = self.config.creates_default_crawl && held.crawl == self.config.default_crawl;
             let reason = match self.crawls.find(&held.crawl) {
-                CrawlLookup::Defined(..) => {
-                    self.one(held.origin, held.record, now, actions)?;
+                CrawlLookup::Defined(rules, _) => {
+                    if held.origin.tp.topic != topic::SEEDS {
+                        self.one(held.origin, held.record, now, actions)?;
+                    } else if rules.applied.rules.is_stopped() && held.refresh >= self.held.refreshed {
+                        self.held.held.push(held);
+                    } else if let Err(reason) = self.forward_held(held.origin, &held.record, now) {
+                        self.reject(held.origin, reason, actions);
+                    }
                     continue;
                 }
                 _ if held.refresh >= self.held.refreshed || now < held.until => {

@@ -140,6 +140,7 @@ impl Config {
             traps: self.default_traps,
             paused: false,
             stopped: false,
+            deleted: false,
             profile: FetchProfile::default(),
             order: CrawlOrder::default(),
             share: CrawlDefinition::EQUAL_SHARE,

@@ -130,21 +130,39 @@ impl NormalizerDedup {
         actions.rejects.push((origin, reason));
     }
 
-    /// Forwards a seed to the partition of its site. An error is the reason for a rejection.
+    /// Forwards a seed to the partition of its site, or holds it. A seed of a stopped crawl is held until `crawl.control` was
+    /// read to its end: the crawl may have been deleted, and another one created with its name, before the seed was
+    /// written. An error is the reason for a rejection.
     fn seed(&mut self, origin: Origin, record: ConsumerRecord, now: Millis) -> Result<(), String> {
-        let seed = seeds::read(record.value.as_ref())?;
-        let crawl = seed.crawl.as_ref().unwrap_or(&self.config.default_crawl);
-        let found = seeds::discovered(&seed, crawl, &self.config.wide_domains, now)?;
-        if !matches!(self.crawls.find(crawl), CrawlLookup::Defined(..)) {
-            self.hold(origin, record, &found.crawl, now);
-            return Ok(());
+        let found = self.seed_of(&record, now)?;
+        match self.crawls.find(&found.crawl) {
+            CrawlLookup::Defined(rules, _) if !rules.applied.rules.is_stopped() => self.forward(origin, &found, now),
+            _ => self.hold(origin, record, &found.crawl, now),
         }
+        Ok(())
+    }
+
+    /// Reads a seed. An error is the reason for a rejection.
+    fn seed_of(&self, record: &ConsumerRecord, now: Millis) -> Result<Discovered, String> {
+        let seed = seeds::read(record.value.as_ref())?;
+        let name = seed.crawl.as_ref().unwrap_or(&self.config.default_crawl);
+        let crawl = self.crawls.definitions.latest(name).map_or(name, |(latest, _)| latest);
+        seeds::discovered(&seed, crawl, &self.config.wide_domains, now)
+    }
+
+    /// Forwards a seed of a crawl that is defined.
+    pub(crate) fn forward_held(&mut self, origin: Origin, record: &ConsumerRecord, now: Millis) -> Result<(), String> {
+        let found = self.seed_of(record, now)?;
+        self.forward(origin, &found, now);
+        Ok(())
+    }
+
+    fn forward(&mut self, origin: Origin, found: &Discovered, now: Millis) {
         self.tally.seeds.fetch_add(1, Relaxed);
         let tp = TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), self.partitions));
-        let value = encode(&found);
-        self.sightings.push(Record::new(tp, Some(Bytes::copy_from_slice(found.site.as_bytes())), Some(value), now));
+        let (key, value) = (Some(Bytes::copy_from_slice(found.site.as_bytes())), Some(encode(found)));
+        self.sightings.push(Record::new(tp, key, value, now));
         self.sightings_of.push(origin);
-        Ok(())
     }
 
     /// Admits or drops links, or keeps the record while the links of its partition wait for a plan. An inner error is

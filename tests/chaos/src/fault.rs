@@ -137,6 +137,8 @@ pub enum Fault {
         /// Duration, in milliseconds.
         for_ms: u64,
     },
+    /// Creates a third crawl, deletes it once it has pages, and creates one with its name.
+    Delete,
     /// Cuts all services off from all servers, several times in a row.
     Outages {
         /// Number of outages.
@@ -169,6 +171,7 @@ impl Fault {
             Self::CutOff { .. } => "cut_off",
             Self::Slow { .. } => "slow",
             Self::Pause { .. } => "pause",
+            Self::Delete => "delete",
             Self::Outages { .. } => "outages",
         }
     }
@@ -202,6 +205,7 @@ impl fmt::Display for Fault {
             Self::CutOff { slot, for_ms } => write!(f, "cut {slot} off from all servers for {for_ms} ms"),
             Self::Slow { by_ms, for_ms } => write!(f, "slow the network by {by_ms} ms for {for_ms} ms"),
             Self::Pause { for_ms } => write!(f, "pause the second crawl for {for_ms} ms"),
+            Self::Delete => f.write_str("delete the third crawl, and create one with its name"),
             Self::Outages { times, for_ms, pause_ms } => {
                 write!(f, "cut all servers off {times} times for {for_ms} ms, {pause_ms} ms between")
             }

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, interval, sleep};
 
 use crate::clock::FakedClock;
-use crate::crawls::control_second;
+use crate::crawls::{control_second, delete_third};
 use crate::fault::{Fault, Server, Slot};
 use crate::journal::Journal;
 use crate::proxy::Network;
@@ -90,6 +90,8 @@ pub(crate) struct Fleet {
     dir: PathBuf,
     /// Disk with the instances' states, if one could be mounted.
     disk: Option<SmallDisk>,
+    /// First URL of the web.
+    start_url: String,
     /// Wall clock of the instances, if a library to set it was found.
     clock: Option<FakedClock>,
     /// Instances without an ongoing fault.
@@ -105,10 +107,15 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Creates a fleet without instances; their directories are created in `dir`.
     pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, dir: PathBuf) -> Self {
-        let (disk, clock) = (None, None);
+        let (disk, clock, start_url) = (None, None, String::new());
         let (running, tally, servers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (starts, dirs) = (std::sync::Mutex::default(), AtomicU64::new(1));
-        Self { cluster, stack, network, journal, dir, disk, clock, running, tally, servers, starts, dirs }
+        Self { cluster, stack, network, journal, dir, disk, start_url, clock, running, tally, servers, starts, dirs }
+    }
+
+    /// Sets the URL with which crawls of the web begin.
+    pub(crate) fn with_start(self, url: &str) -> Self {
+        Self { start_url: url.to_owned(), ..self }
     }
 
     /// Puts the states of all instances on a small disk.
@@ -199,10 +206,14 @@ impl Fleet {
                 Ok(())
             }
             Fault::Pause { for_ms } => self.pause(for_ms).await,
+            Fault::Delete => delete_third(self, &self.start_url).await,
             Fault::Outages { times, for_ms, pause_ms } => self.outages(times, for_ms, pause_ms).await,
         };
         let mut tally = self.tally().await;
-        tally.faults_ms.push((since, SystemClock.now()));
+        // A deletion lasts as long as everything else.
+        if fault != Fault::Delete {
+            tally.faults_ms.push((since, SystemClock.now()));
+        }
         if let Some(kind) = kind {
             *tally.faults.entry(kind).or_default() += 1;
         }

@@ -17,14 +17,14 @@ use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use crate::clock::FakedClock;
 use crate::commits;
-use crate::crawls::{FIRST, GateCrawl, SECOND, create_second};
+use crate::crawls::{FIRST, FOURTH, GateCrawl, SECOND, THIRD, create_second};
 use crate::fault::{Server, Slot};
 use crate::fleet::Fleet;
 use crate::journal::Journal;
-use crate::kept::keepsakes;
+use crate::kept::{Keepsakes, keepsakes};
 use crate::proxy::Network;
 use crate::schedule::{Extent, Step, schedule};
-use crate::stored::Stored;
+use crate::stored::{Rows, Stored};
 use crate::usage::Usage;
 use crate::verdict::{Evidence, Rules, Verdict};
 use crate::watch::{Watch, lags, read};
@@ -191,7 +191,8 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let fleet = Arc::new(
         Fleet::new(cluster, stack, network, journal, out.join("instances"))
             .with_disk(settings.small_disk.clone())
-            .with_clock(clock),
+            .with_clock(clock)
+            .with_start(web.start_url()),
     );
     for service in Service::ALL {
         fleet.start(Slot { service, number: 1 }, None).await?;
@@ -213,9 +214,12 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     fleet.journal.note("at the end", json!({ "lags": lags(&reading) }));
 
     ensure!(web.log().failures() == 0, "{} requests are missing in the log of the web", web.log().failures());
+    let start_url = web.start_url().to_owned();
     web.stop();
     let mut tally = std::mem::take(&mut *fleet.tally().await);
-    let (of_second, of_first) = read_requests(&log)?.into_iter().partition(|entry: &Entry| SECOND.sends(&entry.agent));
+    let mut requests = read_requests(&log)?;
+    let mut of = |crawl: GateCrawl| requests.extract_if(.., |entry| crawl.sends(&entry.agent)).collect::<Vec<_>>();
+    let (of_second, of_third, of_fourth) = (of(SECOND), of(THIRD), of(FOURTH));
     let common = Evidence {
         truth,
         kept,
@@ -229,8 +233,13 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     second.paused_ms = std::mem::take(&mut tally.paused_ms);
     second.requests = of_second;
     let mut evidence = of_crawl(&fleet, FIRST, common).await?;
-    (evidence.requests, evidence.others) = (of_first, second.requests.clone());
+    evidence.requests = requests;
+    evidence.deleted = deleted(&fleet, &evidence.kept, [&of_third, &of_fourth], &start_url).await?;
+    evidence.others = [second.requests.clone(), of_third, of_fourth].concat();
     (evidence.stored.pages, evidence.stored.crawls) = (fleet.cluster.stored_pages().await?, 2);
+    // That of the fourth crawl.
+    let fourth = evidence.stored.pages.iter().position(|url| *url == start_url);
+    fourth.map(|at| evidence.stored.pages.swap_remove(at));
     (evidence.exits, evidence.troubles) = (std::mem::take(&mut tally.exits), std::mem::take(&mut tally.troubles));
     let at_most = (CONCURRENCY + WITHIN_A_DISPATCH) * (tally.fetchers_hurt + tally.fetchers_cut_off);
     let rules = rules(at_most);
@@ -252,6 +261,24 @@ async fn of_crawl(fleet: &Fleet, crawl: GateCrawl, evidence: Evidence) -> Result
     let stored = Stored::read((&fleet.stack.cql, fleet.cluster.keyspace()), &evidence.kept, crawl).await?;
     let Found { documents, contents, dead_letters } = found;
     Ok(Evidence { documents, contents, dead_letters, stored, ..evidence })
+}
+
+/// Returns the findings about the deleted crawl, and about the one that has its name.
+async fn deleted(fleet: &Fleet, kept: &Keepsakes, requests: [&[Entry]; 2], start_url: &str) -> Result<Vec<String>> {
+    let mut found = vec![];
+    let stored = Stored::read((&fleet.stack.cql, fleet.cluster.keyspace()), kept, THIRD).await?;
+    let left = stored.urls.into_iter().filter(|(_, rows)| *rows != Rows::default());
+    found.extend(left.map(|(url, rows)| format!("{url}: a row of the deleted crawl: {rows:?}")));
+    for (crawl, requests) in [THIRD, FOURTH].into_iter().zip(requests) {
+        if requests.iter().all(|entry| entry.target == "/robots.txt") {
+            found.push(format!("no page was requested for the crawl `{}`", crawl.name));
+        }
+    }
+    let documents = Found::of_crawl(&fleet.cluster.log, FOURTH.name).await?.documents;
+    if documents.keys().ne([start_url]) {
+        found.push(format!("documents of the crawl `{}`: {documents:?}", FOURTH.name));
+    }
+    Ok(found)
 }
 
 /// Applies the schedule, then waits for completion. Returns `true` if completion was reported after the last fault.

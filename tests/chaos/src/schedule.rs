@@ -91,13 +91,13 @@ pub struct Extent {
 /// reduced; each broker, the CQL server and all fetchers are unavailable once; one server is cut off from the services;
 /// a fetcher and another instance are cut off from the servers; the second crawl is paused; one instance runs out of memory; the disk is full,
 /// clocks are an hour behind (odd seeds) or ahead (even seeds) and the network is slow for a while. The seed determines
-/// order and times. At the end each service has an instance. With `long`, the fetchers are unavailable for longer than
+/// order and times, except that a third crawl begins first, whose deletion takes as long as all of this. At the end each service has an instance. With `long`, the fetchers are unavailable for longer than
 /// a lease, all servers are cut off for more than a minute three times in a row, and clocks that are ahead stay so.
 #[must_use]
 pub fn schedule(seed: u64, extent: Extent) -> Vec<Step> {
     let mut planner = Planner::new(seed, extent);
     let mut wishes = planner.wishes();
-    let mut steps = vec![];
+    let mut steps = vec![Step { at_ms: planner.now_ms, fault: Fault::Delete }];
     while !wishes.is_empty() {
         let found = wishes.iter().enumerate().find_map(|(at, wish)| Some((at, planner.grant(*wish)?)));
         if let Some((at, fault)) = found {

@@ -69,6 +69,8 @@ pub struct Evidence {
     pub kept: Keepsakes,
     /// Content of the CQL server.
     pub stored: Stored,
+    /// Findings about a crawl that was deleted, and about the one with its name.
+    pub deleted: Vec<String>,
     /// Number of records that could not be processed.
     pub dead_letters: u64,
     /// Times at which completion was reported, in milliseconds since the epoch: the ends of the second snapshots.
@@ -146,7 +148,11 @@ impl Verdict {
             twice_at_most: rules.twice_at_most,
             impolite: impolite(evidence, rules),
             strayed: strayed(evidence, &counts),
-            differing: differences::differences(&evidence.kept, &evidence.stored, &evidence.contents),
+            differing: [
+                differences::differences(&evidence.kept, &evidence.stored, &evidence.contents),
+                evidence.deleted.clone(),
+            ]
+            .concat(),
             dead_letters: evidence.dead_letters,
             early_complete: early(&reachable, evidence),
             complete_at_the_end: evidence.complete_at_the_end,

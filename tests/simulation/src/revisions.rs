@@ -159,6 +159,7 @@ pub(crate) fn definition(crawl: &CrawlPlan, settings: &Settings, revision: &Revi
         traps: orbweaver_messages::Traps::default(),
         paused: revision.paused,
         stopped: revision.stopped,
+        deleted: false,
         profile: revision.profile.clone(),
         order: revision.order,
         share: CrawlDefinition::EQUAL_SHARE,

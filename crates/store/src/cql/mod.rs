@@ -25,6 +25,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt, try_join_all};
+use orbweaver_messages::Millis;
 use orbweaver_settings::Section as _;
 use orbweaver_url::Fingerprint;
 use scylla::deserialize::row::DeserializeRow;
@@ -41,7 +42,7 @@ use self::links::{ChunkColumns, Collected};
 use self::rows::{FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
 use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
+use crate::{Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
 
 /// Store on the servers of a CQL cluster, shared by any number of processes.
 pub struct CqlStore {
@@ -236,6 +237,20 @@ fn rows_of(answer: QueryResult, doing: &str) -> Result<QueryRowsResult, StoreErr
 
 fn other_columns(doing: &str, error: &dyn Display) -> StoreError {
     StoreError::Refused(format!("{doing}: the columns of the table are not those that this version expects: {error}"))
+}
+
+impl Erase for CqlStore {
+    fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            let erased_at = rows::last_write_time(until_ms)?;
+            let erase = |live: Arc<PreparedSession>| async move {
+                let of_table = (erased_at, &fingerprint.0[..]);
+                live.session.batch(&live.statements.erase, (of_table, of_table, of_table, of_table)).await
+            };
+            self.run("deleting a page", erase).await.map(drop)
+        }
+        .boxed()
+    }
 }
 
 impl Store for CqlStore {

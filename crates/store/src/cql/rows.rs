@@ -27,6 +27,12 @@ pub(super) fn write_time(at_ms: Millis, content: &impl Serialize) -> Result<i64,
     micros.ok_or_else(|| refused("the time in microseconds is too large".to_owned()))
 }
 
+/// Returns the last of the write times of events at `at_ms`.
+pub(super) fn last_write_time(at_ms: Millis) -> Result<i64, StoreError> {
+    let micros = at_ms.checked_mul(1000).and_then(|micros| micros.checked_add(999));
+    micros.ok_or_else(|| StoreError::Refused(format!("nothing can be deleted up to {at_ms}: the time is too large")))
+}
+
 #[derive(SerializeRow)]
 pub(super) struct PageValues<'a> {
     fingerprint: &'a [u8],

@@ -17,6 +17,8 @@ pub(super) struct Statements {
     pub(super) put_links: Batch,
     pub(super) put_redirect: PreparedStatement,
     pub(super) put_robots: PreparedStatement,
+    /// Deletion of a page from the four tables, whose keys are the same.
+    pub(super) erase: Batch,
     pub(super) pages: PreparedStatement,
     pub(super) fetches: PreparedStatement,
     pub(super) links: PreparedStatement,
@@ -61,6 +63,13 @@ impl Statements {
         put_links.append_statement(put_chunk.clone());
         put_links.append_statement(prepare(session, &older).await?);
         put_links.set_is_idempotent(true);
+        let mut erase = Batch::new(BatchType::Unlogged);
+        for table in ["pages", "fetches", "links", "redirects"] {
+            let values = "WHERE fingerprint = :fingerprint";
+            let text = format!("DELETE FROM \"{keyspace}\".{table} USING TIMESTAMP :erased_at {values}");
+            erase.append_statement(prepare(session, &text).await?);
+        }
+        erase.set_is_idempotent(true);
         let mut links = get("links", without_key(LINKS), "").await?;
         links.set_page_size(CHUNKS_AT_ONCE);
         let mut fetches = get("fetches", without_key(FETCH), " LIMIT ?").await?;
@@ -71,6 +80,7 @@ impl Statements {
             put_links,
             put_redirect: put("redirects", REDIRECT).await?,
             put_robots: put("robots", ROBOTS).await?,
+            erase,
             pages: get("pages", PAGE, "").await?,
             fetches,
             links,

@@ -16,12 +16,17 @@ fn begun(max_depth: Option<u16>) -> (World, Life, Arc<DedupStats>) {
 
 /// Writes a changed definition, and lets the process read it.
 fn redefine(world: &mut World, life: &mut Life, change: impl FnOnce(&mut CrawlDefinition)) {
+    write_changed(world, change);
+    assert_eq!(life.run(world, usize::MAX), End::Idle);
+}
+
+/// Writes a changed definition.
+fn write_changed(world: &mut World, change: impl FnOnce(&mut CrawlDefinition)) {
     let last = world.records(topic::CONTROL).filter(|record| record.key.as_deref() == Some(b"crawl/default")).last();
     let mut definition: CrawlDefinition =
         decode("crawl-definition", last.and_then(|record| record.value.as_ref())).expect("a definition");
     change(&mut definition);
     world.put(topic::CONTROL, 0, &crawl_key(&"default".parse().expect("a name")), encode(&definition));
-    assert_eq!(life.run(world, usize::MAX), End::Idle);
 }
 
 fn found(world: &mut World, life: &mut Life, depth: u16, urls: &[&str]) {
@@ -83,6 +88,30 @@ fn no_link_of_a_stopped_crawl_is_admitted() {
     found(&mut world, &mut life, 1, &["https://example.org/b", "https://example.org/c"]);
     assert_eq!(passed(&world), [("/a".to_owned(), 1, 0)]);
     assert_eq!(tally.get(LinkOutcome::Stopped), 2);
+    assert!(world.is_complete() && world.rejected.is_empty());
+}
+
+#[test]
+fn a_seed_is_of_the_last_crawl_with_its_name_although_only_the_stop_of_the_first_was_read() {
+    let (mut world, mut life, tally) = begun(None);
+    redefine(&mut world, &mut life, |definition| definition.stopped = true);
+    write_changed(&mut world, |definition| definition.deleted = true);
+    world.define("default#2", Scope::Any, None);
+    world.seed("https://example.org/a");
+    assert!(life.deliver(&mut world, usize::MAX), "before the definitions");
+    assert_eq!(life.run(&mut world, usize::MAX), End::Idle);
+    let crawls: Vec<_> = world.waiting().into_iter().map(|waiting| waiting.context.crawl).collect();
+    assert_eq!((crawls, tally.get(LinkOutcome::Stopped)), (vec!["default#2".parse().expect("a name")], 0));
+    assert!(world.is_complete() && world.rejected.is_empty());
+}
+
+#[test]
+fn a_seed_of_a_stopped_crawl_is_dropped_once_no_other_crawl_has_its_name() {
+    let (mut world, mut life, tally) = begun(None);
+    redefine(&mut world, &mut life, |definition| definition.stopped = true);
+    world.seed("https://example.org/a");
+    assert_eq!(life.run(&mut world, usize::MAX), End::Idle);
+    assert_eq!((passed(&world), tally.get(LinkOutcome::Stopped)), (vec![], 1));
     assert!(world.is_complete() && world.rejected.is_empty());
 }
 

@@ -7,7 +7,7 @@ use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_messages::Priority;
 use orbweaver_url::{CrawlName, Policy};
 
-use super::{profile::ProfileOptions, recrawl::RecrawlArgs};
+use super::{delete::CrawlsDelete, profile::ProfileOptions, recrawl::RecrawlArgs};
 use crate::cli::{Extent, Rate};
 
 /// Connection to the brokers.
@@ -78,7 +78,7 @@ pub enum ClusterCommand {
     Recrawl(Box<RecrawlArgs>),
     /// Show the progress of every stage of a cluster, or wait for completion.
     Status(StatusArgs),
-    /// Create, list, show, change, pause, resume and stop the crawls of a cluster.
+    /// Create, list, show, change, pause, resume, stop and delete the crawls of a cluster.
     #[command(subcommand)]
     Crawls(CrawlsVerb),
     /// Show the settings of a site, change its rate, freeze or thaw it, on a cluster while crawls run.
@@ -142,7 +142,7 @@ pub struct StatusArgs {
     pub cluster: Cluster,
 }
 
-/// Create, list, show, change, pause, resume and stop the crawls of a cluster.
+/// Create, list, show, change, pause, resume, stop and delete the crawls of a cluster.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Exit codes: 0 done, 64 the crawl does not exist (create: exists), or the change is not allowed, 74 the log failed,
@@ -194,6 +194,8 @@ when nothing of the crawl is left in the pipeline. A stopped crawl cannot contin
         #[command(flatten)]
         target: CrawlsTarget,
     },
+    /// Stop a crawl for good, and delete its pages and settings, once nothing of it is left in the pipeline.
+    Delete(Box<CrawlsDelete>),
 }
 
 /// Arguments of `orbweaver crawls create`.

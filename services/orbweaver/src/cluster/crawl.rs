@@ -46,7 +46,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     if let Some(seeds) = &args.seeds {
         check_readable(seeds)?;
     }
-    let name = &args.cluster.crawl.clone().unwrap_or_default();
+    let given = args.cluster.crawl.clone().unwrap_or_default();
     let profile = ProfileOptions::from(args).given()?;
     // Only validates the arguments.
     Settings::new(args, vec![])?;
@@ -57,6 +57,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
             let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }
+        let name = &definition::resolve(&*log, &given).await?;
         let collecting = begin(&log, args, name, &profile).await?;
         let defaults = Seed { crawl: Some(name.clone()), ..Seed::of_url("") };
         let end = match seed::write(&*log, &args.urls, args.seeds.as_deref(), defaults).await {

@@ -1,5 +1,5 @@
-//! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses, resumes
-//! and stops running ones.
+//! `orbweaver crawls`: creates, lists and shows the crawls of a cluster, and changes, pauses, resumes,
+//! stops and deletes running ones.
 
 use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;
@@ -14,7 +14,7 @@ use super::{
     caps::Caps,
     connection::block_on,
     crawl::wide,
-    profile,
+    delete, profile,
 };
 use crate::{
     crawl::{
@@ -39,16 +39,20 @@ pub fn run(verb: &CrawlsVerb) -> Result<(), Failure> {
                 create(&new.cluster.connect().await?, new, profile).await
             }
             CrawlsVerb::List { json, cluster } => list(&cluster.connect().await?, *json).await,
-            CrawlsVerb::Show { name, json, cluster } => show(&cluster.connect().await?, name, *json).await,
+            CrawlsVerb::Show { name, json, cluster } => {
+                let log = cluster.connect().await?;
+                show(&log, &definition::resolve(&log, name).await?, *json).await
+            }
             CrawlsVerb::Set(set) => {
                 let given = given(set)?;
                 let log = set.target.cluster.connect().await?;
-                pinned(set, &applied(&log, &set.target.name).await?)?;
+                pinned(set, &applied(&log, &definition::resolve(&log, &set.target.name).await?).await?)?;
                 change(&log, &set.target, |current| revision(set, &given, current)).await
             }
             CrawlsVerb::Pause { target } => pause(target, true).await,
             CrawlsVerb::Resume { target } => pause(target, false).await,
             CrawlsVerb::Stop { target } => stop(target).await,
+            CrawlsVerb::Delete(args) => delete::run(args).await,
         }
     })
 }
@@ -66,6 +70,7 @@ async fn stop(target: &CrawlsTarget) -> Result<(), Failure> {
 
 async fn create(log: &dyn Log, new: &CrawlsCreate, profile: FetchProfile) -> Result<(), Failure> {
     let CrawlsCreate { name, extent, canonical, wide_domain, .. } = new;
+    let name = &definition::resolve(log, name).await?;
     if definition::find(log, name).await?.is_some() {
         let exists = format!("the crawl `{name}` exists; change it with `orbweaver crawls set {name}`");
         return Err(Failure::Usage(exists));
@@ -215,6 +220,7 @@ async fn applied(log: &dyn Log, name: &CrawlName) -> Result<CrawlDefinition, Fai
 }
 
 pub(super) fn missing(name: &CrawlName, refused: Option<String>) -> Failure {
+    let (name, _) = name.incarnation();
     match refused {
         Some(reason) => Failure::Output(format!("the definition of the crawl `{name}` cannot be used: {reason}")),
         None => Failure::Usage(format!("there is no crawl `{name}`: create it with `orbweaver crawls create {name}`")),
@@ -249,6 +255,7 @@ async fn change(
     revision: impl FnOnce(&CrawlDefinition) -> Revision,
 ) -> Result<(), Failure> {
     let CrawlsTarget { name, expect, .. } = target;
+    let name = &definition::resolve(log, name).await?;
     applied(log, name).await?;
     let said = match definition::revise(log, name, revision, *expect, SystemClock.now()).await? {
         Revised::Unchanged(version) => format!("crawl `{name}`: version {version} already has these values"),

@@ -10,6 +10,9 @@
 //! | `crawl_status` | `orbweaver status --crawl`: the proof that one crawl is complete while others run |
 //! | [`stage_status`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
 //! | [`crawls`] | `orbweaver crawls`: creates, lists and shows crawls, changes, pauses and resumes them while they run |
+//! | `delete` | `orbweaver crawls delete`: ends a crawl, and deletes its rows and settings |
+//! | `dead_batches` | removal of the URLs of deleted crawls from `crawl.seen` |
+//! | `crawl_urls` | the admitted URLs of a crawl, from `crawl.seen` |
 //! | [`profile`] | options of a crawl's fetch profile |
 //! | [`site`] | `orbweaver site`: settings of a site, which apply while crawls run |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists topics |
@@ -23,8 +26,11 @@ pub mod connection;
 pub mod consumers;
 pub mod crawl;
 mod crawl_status;
+mod crawl_urls;
 pub mod crawls;
+mod dead_batches;
 pub mod dead_letters;
+mod delete;
 pub mod profile;
 pub mod recrawl;
 pub mod seed;

@@ -4,15 +4,16 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use futures::{StreamExt as _, stream};
-use orbweaver_log::{ConsumerRecord, Log, TopicPartition, topic_partitions};
-use orbweaver_messages::{CRAWL_HEADER, Millis, Priority, Seed, SeenBatch, SeenEntry, encode, topic::SEEN};
+use orbweaver_log::Log;
+use orbweaver_messages::{Millis, Priority, Seed, SeenBatch, SeenEntry, encode};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_store::{CqlStore, PageRow, Store, StoreError, StoreMetrics};
-use orbweaver_url::{CrawlName, Fingerprint, SiteName, partition_of, slot_of};
+use orbweaver_url::{CrawlName, Fingerprint, SiteName, slot_of};
 
 use super::{
     args::Cluster,
     connection::{block_on, cql_config},
+    crawl_urls::{CrawlUrls, UrlBatch},
     seed,
     site::site_of,
 };
@@ -24,8 +25,6 @@ use crate::{
     exit::{Failure, failed},
 };
 
-/// Timeout per read of the log.
-const READ_WAIT: Duration = Duration::from_secs(5);
 /// Rows that are read at the same time.
 const CONCURRENT_READS: usize = 64;
 /// Copies of the rows of a keyspace that this command creates, because no service has written to it: as few as possible.
@@ -81,9 +80,8 @@ pub fn run(args: &RecrawlArgs) -> Result<(), Failure> {
     }
     block_on(async {
         let log = args.cluster.connect().await?;
-        seed::check_crawl(&log, &args.crawl, &args.cluster).await?;
-        let again =
-            Seed { crawl: Some(args.crawl.clone()), priority: args.priority, recrawl: true, ..Seed::of_url("") };
+        let crawl = &seed::check_crawl(&log, &args.crawl, &args.cluster).await?;
+        let again = Seed { crawl: Some(crawl.clone()), priority: args.priority, recrawl: true, ..Seed::of_url("") };
         let Some(nodes) = args.cql.as_ref().filter(|_| args.all || args.site.is_some()) else {
             let written = seed::write(&log, &args.urls, args.seeds.as_deref(), again).await?;
             eprintln!("{written} URLs to fetch again");
@@ -99,7 +97,7 @@ pub fn run(args: &RecrawlArgs) -> Result<(), Failure> {
             None => None,
         };
         let selection = Selection {
-            crawl: args.crawl.clone(),
+            crawl: crawl.clone(),
             site,
             before_ms: older_ms.map_or(Millis::MAX, |age_ms| now.saturating_sub(age_ms)),
         };
@@ -129,11 +127,6 @@ struct Found {
 }
 
 impl Selection {
-    /// Returns `false` for a batch of another crawl. A batch of an earlier version may contain several.
-    fn may_be_in(&self, batch: &ConsumerRecord) -> bool {
-        batch.header(CRAWL_HEADER).is_none_or(|name| **name == *self.crawl.as_bytes())
-    }
-
     fn may_be(&self, entry: &SeenEntry) -> bool {
         self.site.as_ref().is_none_or(|site| slot_of(site) == entry.slot)
     }
@@ -150,19 +143,9 @@ impl Selection {
     async fn request_again(&self, log: &dyn Log, store: &dyn Store, again: &Seed) -> Result<Found, Failure> {
         let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?;
         let mut found = Found::default();
-        let partitions = log.partitions(SEEN).map_err(failed)?;
-        let only = self.site.as_ref().map(|site| partition_of(slot_of(site), partitions));
-        let tps = topic_partitions(log, &[SEEN]).map_err(failed)?;
-        for tp in tps.into_iter().filter(|tp| only.is_none_or(|only| tp.partition == only)) {
-            let bounds = log.bounds(tp).await.map_err(failed)?;
-            let mut reader = log.reader(tp, bounds.start).await.map_err(failed)?;
-            while reader.position() < bounds.end {
-                for record in reader.read(READ_WAIT).await.map_err(failed)? {
-                    if record.offset < bounds.end && self.may_be_in(&record) {
-                        self.request_batch((&record, tp), store, (&mut writer, again), &mut found).await?;
-                    }
-                }
-            }
+        let mut urls = CrawlUrls::new(log, &self.crawl, self.site.as_ref())?;
+        while let Some(UrlBatch { batch, .. }) = urls.next().await? {
+            self.request_batch(&batch, store, (&mut writer, again), &mut found).await?;
         }
         writer.flush().await.map_err(failed)?;
         Ok(found)
@@ -170,15 +153,11 @@ impl Selection {
 
     async fn request_batch(
         &self,
-        (record, tp): (&ConsumerRecord, TopicPartition),
+        batch: &SeenBatch,
         store: &dyn Store,
         (writer, again): (&mut SeedWriter<'_>, &Seed),
         found: &mut Found,
     ) -> Result<(), Failure> {
-        let Ok(batch) = SeenBatch::decode(record.value.as_ref()) else {
-            eprintln!("record {} of {tp} cannot be decoded: skipped", record.offset);
-            return Ok(());
-        };
         let entries = batch.entries.iter().filter(|entry| self.may_be(entry)).map(|entry| entry.fingerprint);
         let mut rows = stream::iter(entries).map(|fingerprint| row_of(store, fingerprint)).buffered(CONCURRENT_READS);
         while let Some(row) = rows.next().await {
@@ -200,9 +179,13 @@ async fn row_of(store: &dyn Store, fingerprint: Fingerprint) -> Result<(Fingerpr
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
-    use orbweaver_messages::topic::SEEDS;
+    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicPartition, TopicSpec, topic_partitions};
+    use orbweaver_messages::{
+        CRAWL_HEADER,
+        topic::{SEEDS, SEEN},
+    };
     use orbweaver_store::{MemoryStore, Write};
+    use orbweaver_url::partition_of;
 
     use super::*;
 

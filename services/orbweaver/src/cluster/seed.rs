@@ -31,8 +31,8 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     }
     block_on(async {
         let log = args.cluster.connect().await?;
-        check_crawl(&log, &args.crawl, &args.cluster).await?;
-        let (crawl, priority) = (Some(args.crawl.clone()), args.priority);
+        let crawl = check_crawl(&log, &args.crawl, &args.cluster).await?;
+        let (crawl, priority) = (Some(crawl), args.priority);
         let defaults = Seed { crawl, priority, ..Seed::of_url("") };
         let written = write(&log, &args.urls, args.seeds.as_deref(), defaults).await?;
         eprintln!("{written} seeds");
@@ -40,9 +40,11 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     })
 }
 
-/// Fails if the crawl is not defined, or has been stopped.
-pub(super) async fn check_crawl(log: &dyn Log, crawl: &CrawlName, cluster: &Cluster) -> Result<(), Failure> {
-    let Some(definition) = definition::find(log, crawl).await? else {
+/// Returns the name of the crawl that this name means ([`definition::resolve`]). Fails if it is not defined, or has been
+/// stopped.
+pub(super) async fn check_crawl(log: &dyn Log, crawl: &CrawlName, cluster: &Cluster) -> Result<CrawlName, Failure> {
+    let name = definition::resolve(log, crawl).await?;
+    let Some(definition) = definition::find(log, &name).await? else {
         return Err(Failure::Usage(format!(
             "there is no crawl `{crawl}`: create it with `orbweaver crawls create {crawl} --brokers {}`, and the crawl \
              `{}` with `orbweaver topics create`",
@@ -53,7 +55,7 @@ pub(super) async fn check_crawl(log: &dyn Log, crawl: &CrawlName, cluster: &Clus
     if definition.stopped {
         return Err(Failure::Usage(format!("the crawl `{crawl}` has been stopped: it admits no seeds")));
     }
-    Ok(())
+    Ok(name)
 }
 
 /// Writes URLs and the lines of a file, with the settings of `defaults` where they have none. Returns their number once all

@@ -11,6 +11,7 @@ use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 
 use super::{args::StatusArgs, caps::Caps, connection::block_on, crawl_status, dead_letters, stage_status::Status};
 use crate::{
+    crawl::definition,
     exit::{Failure, failed},
     tools::{json_line, to_stdout},
 };
@@ -29,7 +30,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     block_on(async {
         let log = args.cluster.connect().await?;
         if let Some(crawl) = &args.crawl {
-            return crawl_status::run(&log, crawl, args).await;
+            return crawl_status::run(&log, &definition::resolve(&log, crawl).await?, args).await;
         }
         let mut watch = StatusPoller::begin(&log).await?;
         let begun = Instant::now();

@@ -45,6 +45,7 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         traps: Traps::default(),
         paused: false,
         stopped: false,
+        deleted: false,
         profile: FetchProfile::default(),
         order: CrawlOrder::default(),
         share: CrawlDefinition::EQUAL_SHARE,
@@ -186,6 +187,23 @@ pub async fn find(log: &dyn Log, name: &CrawlName) -> Result<Option<CrawlDefinit
     }
 }
 
+/// Returns the name of the crawl that users mean by a name: the last one that was created with it, or, if that was deleted,
+/// the next one, which does not exist yet.
+#[cfg(feature = "cluster")]
+pub async fn resolve(log: &dyn Log, name: &CrawlName) -> Result<CrawlName, Failure> {
+    match definitions(log).await?.latest(name) {
+        Some((latest, applied)) if applied.definition.deleted => {
+            latest.next_incarnation().map_err(|error| Failure::Usage(error.to_string()))
+        }
+        Some((latest, _)) => Ok(latest.clone()),
+        None if name.incarnation().1 > 1 => Err(Failure::Usage(format!(
+            "there is no crawl `{name}`, and none can be created with this name: a number after `#` is given to a crawl whose name \
+             a deleted one had"
+        ))),
+        None => Ok(name.clone()),
+    }
+}
+
 /// Returns the definitions of all crawls.
 pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
     read(log, |definitions: &mut Definitions, record| drop(definitions.apply(record))).await
@@ -244,7 +262,10 @@ pub fn refused(error: &RevisionError) -> Failure {
             "depth_percent" | "half_life_ms" | "answers_percent" => "order",
             setting => setting,
         },
-        RevisionError::Pinned { .. } | RevisionError::Stopped(_) => return Failure::Usage(error.to_string()),
+        RevisionError::Pinned { .. }
+        | RevisionError::Stopped(_)
+        | RevisionError::Running(_)
+        | RevisionError::Deleted(_) => return Failure::Usage(error.to_string()),
     };
     Failure::Usage(format!("--{option}: {error}"))
 }

@@ -22,8 +22,8 @@ fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_awa
         let of_instances = ["kill", "freeze", "drain", "add", "remove", "no_fetchers", "cut_off", "out_of_memory"];
         assert_eq!(of_instances.map(count), [5, 5, 5, 5, 3, 1, 2, 1], "seed {seed}");
         let clock = if seed.is_multiple_of(2) { "clock_ahead" } else { "clock_back" };
-        let of_all = ["broker", "cql", "cut", "slow", "pause", "disk_full", clock];
-        assert_eq!(of_all.map(count), [usize::from(brokers), 1, 1, 1, 1, 1, 1], "seed {seed}");
+        let of_all = ["broker", "cql", "cut", "slow", "pause", "delete", "disk_full", clock];
+        assert_eq!(of_all.map(count), [usize::from(brokers), 1, 1, 1, 1, 1, 1, 1], "seed {seed}");
         for number in 1..=brokers {
             assert!(steps.iter().any(|step| matches!(step.fault, Fault::Broker { node, .. } if node == number)));
         }

@@ -125,6 +125,7 @@ fn good() -> Evidence {
         contents: ["http://10.0.0.1/", "http://10.0.0.1/slow"].map(|url| (url.to_owned(), content())).into(),
         kept: kept(),
         stored: stored(),
+        deleted: vec![],
         dead_letters: 0,
         completions_ms: vec![3, 4],
         complete_at_the_end: true,
