@@ -325,6 +325,9 @@ impl FrontierStage {
             partition.set_terms(crawl, self.scopes.terms(crawl), now);
         }
         partition.open(opening, now, &mut self.pages)?;
+        for (crawl, _) in self.scopes.versions().filter(|(crawl, _)| self.scopes.is_stopped(crawl)) {
+            partition.stop(crawl, now);
+        }
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);
         Ok(())
@@ -401,7 +404,7 @@ impl Stage for FrontierStage {
                 for partition in self.open.values_mut() {
                     partition.set_terms(&crawl, terms, now);
                     if is_stopped {
-                        partition.end_pauses(&crawl, now);
+                        partition.stop(&crawl, now);
                     }
                 }
                 self.metrics.show_versions(self.scopes.versions());

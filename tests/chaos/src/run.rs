@@ -139,9 +139,10 @@ fn web(settings: &Settings) -> WebConfig {
         (Kind::Chain, 4),
         (Kind::Loop, 1),
         (Kind::Respelled, 2),
-        (Kind::Slow, 8),
-        (Kind::Flaky, 6),
-        (Kind::Busy, 6),
+        // Few, since each lengthens the interval of its site, for each crawl, and hundreds of seconds are needed to undo that.
+        (Kind::Slow, 4),
+        (Kind::Flaky, 3),
+        (Kind::Busy, 3),
         (Kind::BusyHost, 2),
         (Kind::Dead, 3),
         (Kind::Gzip, 2),

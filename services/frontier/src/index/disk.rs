@@ -350,10 +350,20 @@ impl Index for DiskIndex {
         Ok(found.into_iter().map(|(_, entry)| entry.rank()).collect())
     }
 
-    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
+    fn delayed(
+        &mut self,
+        after: Option<IndexEntry>,
+        until_ms: Millis,
+        most: usize,
+    ) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
+        if until_ms < after.map_or(0, |after| after.not_before_ms) {
+            return Ok(vec![]);
+        }
         // A prefix of the next time's keys sorts before all of them.
         let key = |moment| delay_key(self.partition, moment).to_vec();
-        let found = self.order(key(0)..=key(until_ms.saturating_add(1)), most)?;
+        // The first key after that of an entry has one more byte.
+        let from = after.map_or_else(|| key(0), |after| [&*order_key(self.partition, &after), &[0]].concat());
+        let found = self.order(from..=key(until_ms.saturating_add(1)), most)?;
         let damaged = || self.index.damaged("entry of a delayed URL without fingerprint".to_owned());
         found.into_iter().map(|(fingerprint, entry)| Ok((fingerprint.ok_or_else(damaged)?, entry))).collect()
     }

@@ -66,9 +66,18 @@ impl Index for MemoryIndex {
         Ok(behind.take(most).map(|((_, _, rank), _)| *rank).collect())
     }
 
-    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
+    fn delayed(
+        &mut self,
+        after: Option<IndexEntry>,
+        until_ms: Millis,
+        most: usize,
+    ) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
         let end = |at_ms| (at_ms, QueueKey(u64::MAX), END_RANK);
-        let delayed = self.orders.range((Bound::Excluded(end(0)), Bound::Included(end(until_ms.max(0)))));
+        let after = after.map_or(end(0), |after| (after.not_before_ms, after.site, after.rank()));
+        if until_ms < after.0 {
+            return Ok(vec![]);
+        }
+        let delayed = self.orders.range((Bound::Excluded(after), Bound::Included(end(until_ms))));
         Ok(delayed.take(most).map(|(_, delayed)| *delayed).collect())
     }
 

@@ -156,8 +156,13 @@ pub trait Index: Send + std::fmt::Debug {
     /// Returns the first `most` URLs in a site's queue from the rank `from` on, in order.
     fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;
 
-    /// Returns the first `most` URLs that are delayed until `until_ms` at most, in order.
-    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError>;
+    /// Returns the first `most` URLs that are delayed until `until_ms` at most, in order: all of them, or those after an entry.
+    fn delayed(
+        &mut self,
+        after: Option<IndexEntry>,
+        until_ms: Millis,
+        most: usize,
+    ) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError>;
 
     /// Calls `each` with every entry: those in queues by site and rank, then the delayed ones by time.
     fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError>;

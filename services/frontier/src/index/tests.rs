@@ -73,7 +73,13 @@ fn said(index: &mut dyn Index) -> Said {
     let sites = (0..3).map(|site| QueueKey::of(&"default".parse().unwrap(), &format!("{site}.example").into()));
     let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
     let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
-    (entries, each, queues, index.delayed(200, 7).unwrap(), index.outdated().clone())
+    let delayed = index.delayed(None, 200, 7).unwrap();
+    for (number, (_, entry)) in delayed.iter().enumerate() {
+        let behind = index.delayed(Some(*entry), 200, 7).unwrap();
+        assert_eq!(behind[..delayed.len() - number - 1], delayed[number + 1..]);
+        assert_eq!(index.delayed(Some(*entry), 0, 7).unwrap(), [], "a time before the entry");
+    }
+    (entries, each, queues, delayed, index.outdated().clone())
 }
 
 proptest! {
@@ -101,7 +107,7 @@ proptest! {
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
                     Op::Mark(number, marks) => index.mark(self::fingerprint(number), marks.then_some(offset)),
                     Op::Release => {
-                        for (fingerprint, entry) in index.delayed(180, 3).unwrap() {
+                        for (fingerprint, entry) in index.delayed(None, 180, 3).unwrap() {
                             index.make_due(fingerprint, entry);
                         }
                     }

@@ -15,6 +15,7 @@ mod outcomes;
 mod patterns;
 mod records;
 mod restore;
+mod stopped;
 
 use std::{
     borrow::Cow,
@@ -181,6 +182,8 @@ pub struct PartitionFrontier {
     ticked_at_ms: Millis,
     /// Sites whose queues are paused at a page cap, by crawl.
     held: BTreeMap<CrawlName, VecDeque<QueueKey>>,
+    /// Stopped crawls whose delayed URLs are being released, with the last delayed URL that was checked.
+    stopped: BTreeMap<CrawlKey, Option<IndexEntry>>,
 }
 
 impl PartitionFrontier {
@@ -208,6 +211,7 @@ impl PartitionFrontier {
             open_for_ms: 0,
             ticked_at_ms: 0,
             held: BTreeMap::new(),
+            stopped: BTreeMap::new(),
             config,
         }
     }
@@ -220,11 +224,6 @@ impl PartitionFrontier {
     /// Sets the terms of a crawl; `None`: it is not defined.
     pub(crate) fn set_terms(&mut self, crawl: &CrawlName, terms: Option<CrawlTerms>, now: Millis) {
         self.sites.set_terms(CrawlKey::of(crawl), terms, now);
-    }
-
-    /// Ends the pauses of the queues of a crawl.
-    pub(crate) fn end_pauses(&mut self, crawl: &CrawlName, now: Millis) {
-        self.sites.end_pauses(CrawlKey::of(crawl), now);
     }
 
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.
@@ -250,6 +249,7 @@ impl PartitionFrontier {
         self.limit.measure(turn.now, &self.config);
         self.end_copies(turn)?;
         self.wake(turn.now)?;
+        self.release_stopped(turn.now)?;
         let mut expired = 0;
         while expired < EXPIRE_BATCH
             && let Some(lease) = self.leases.pop_over(turn.now, |lease| is_current(&self.active, lease))
@@ -306,7 +306,7 @@ impl PartitionFrontier {
     /// Returns the earliest time at which something is due, if anything is.
     #[must_use]
     pub fn next_moment_ms(&self) -> Option<Millis> {
-        let at_once = self.passing_over.then_some(0);
+        let at_once = (self.passing_over || !self.stopped.is_empty()).then_some(0);
         [at_once, self.next_wake_ms, self.sites.next_wake_ms(), self.leases.next_over_ms()].into_iter().flatten().min()
     }
 
@@ -383,18 +383,14 @@ impl PartitionFrontier {
 
     fn wake(&mut self, now: Millis) -> Result<(), IndexError> {
         if self.next_wake_ms.is_some_and(|at| at <= now) {
-            let due = self.index.delayed(now, WAKE_BATCH)?;
+            let due = self.index.delayed(None, now, WAKE_BATCH)?;
             for (fingerprint, entry) in &due {
-                self.index.make_due(*fingerprint, *entry);
-                match self.active.get_mut(fingerprint) {
-                    Some(active) => active.entry = active.entry.queued(),
-                    None => self.sites.enqueue(entry.site, entry.rank(), now),
-                }
+                self.make_due(*fingerprint, *entry, now);
             }
             self.next_wake_ms = if due.len() == WAKE_BATCH {
                 Some(now)
             } else {
-                self.index.delayed(Millis::MAX, 1)?.first().map(|(_, entry)| entry.not_before_ms)
+                self.index.delayed(None, Millis::MAX, 1)?.first().map(|(_, entry)| entry.not_before_ms)
             };
         }
         self.sites.wake(now);

@@ -53,6 +53,9 @@ impl PartitionFrontier {
     ) -> Result<(), IndexError> {
         let fingerprint = waiting.context.fingerprint;
         let mut entry = IndexEntry::of(waiting, origin.offset, turn.now);
+        if turn.scopes.is_stopped(&waiting.context.crawl) {
+            entry = entry.queued();
+        }
         match was {
             Some(active) if active.precedes(waiting) => {
                 self.active.insert(fingerprint, active);

@@ -181,7 +181,7 @@ impl PartitionFrontier {
 
     fn queue_what_is_due(&mut self, now: Millis) -> Result<(), IndexError> {
         loop {
-            let due = self.index.delayed(now, WAKE_BATCH)?;
+            let due = self.index.delayed(None, now, WAKE_BATCH)?;
             due.iter().for_each(|(fingerprint, entry)| self.index.make_due(*fingerprint, *entry));
             if due.len() < WAKE_BATCH {
                 return Ok(());

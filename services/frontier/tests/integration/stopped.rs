@@ -2,7 +2,7 @@
 
 use orbweaver_log::ConsumerRecord;
 use orbweaver_messages::{Dispatch, Outcome, OutcomeKind, encode, topic};
-use orbweaver_stage::Origin;
+use orbweaver_stage::{Origin, Stage as _};
 use prometheus::Registry;
 
 use crate::play::{self, NOW, Wanted, delivered, follow, open, produced, receive, stage, tick};
@@ -32,6 +32,37 @@ fn ended(offset: u64, dispatch: &Dispatch, kind: OutcomeKind, until_ms: i64) -> 
     let mut outcome = Outcome::of(dispatch, kind, Some("x"), NOW);
     (outcome.retry_at_ms, outcome.blocked_until_ms) = (Some(until_ms), Some(until_ms));
     delivered(topic::OUTCOMES, offset, outcome.context.site.to_string(), Some(encode(&outcome)))
+}
+
+#[test]
+fn the_delayed_urls_of_a_stopped_crawl_end_at_once_also_after_a_restart_and_those_of_others_stay_delayed() {
+    let in_an_hour = |offset: u64, crawl: &str| {
+        play::waiting(offset, crawl, &offset.to_string(), |waiting| waiting.not_before_ms = NOW + 3_600_000)
+    };
+    for restarts in [false, true] {
+        let mut stage = stage(&Registry::new(), 100);
+        follow(&mut stage, &definition(3, None, false, restarts));
+        // More than are checked in one call, most of them of another crawl.
+        let records = (0..2_500).map(|offset| in_an_hour(offset, if offset % 5 == 0 { "docs" } else { "news" }));
+        if restarts {
+            for (_, record) in records {
+                stage.restore(record.tp.partition, &record).unwrap();
+            }
+            open(&mut stage, 1);
+        } else {
+            open(&mut stage, 1);
+            assert_eq!(dispatched(&receive(&mut stage, records.collect())), []);
+            follow(&mut stage, &definition(4, None, false, true));
+        }
+        let ends: usize = (0..20)
+            .map(|_| {
+                let actions = tick(&mut stage, NOW);
+                assert_eq!(dispatched(&actions), []);
+                refused(&actions)
+            })
+            .sum();
+        assert_eq!(ends, 500);
+    }
 }
 
 #[test]

@@ -188,8 +188,7 @@ No request starts with earlier request settings, such as the user agent, later t
     /// Stop a crawl for good: send no further request for it, within a second, and end its queued URLs as `refused:
     /// stopped`. Its results stay. Requests in flight finish.
     #[command(after_help = "\
-URLs that wait for a retry, or for the end of a block, end when they are due. `orbweaver status --crawl NAME --wait` ends
-when nothing of the crawl is left in the pipeline. A stopped crawl cannot continue: create another one.")]
+`orbweaver status --crawl NAME --wait` ends when nothing of the crawl is left in the pipeline. A stopped crawl cannot continue: create another one.")]
     Stop {
         #[command(flatten)]
         target: CrawlsTarget,

@@ -50,8 +50,7 @@ const REPLICATION: u8 = 1;
 #[command(after_help = "\
 Pages, fetches, links and redirects of the crawl are deleted from the CQL servers, and its settings from crawl.control. Results
 that were collected or consumed stay, and so do records in topics until they are deleted with those of other crawls.
-URLs that wait for a retry, or for the end of a block, delay the deletion until they are due. If the command is interrupted,
-repeat it.
+If the command is interrupted, repeat it.
 
 A crawl that is created with the name later is another one: its records have the name NAME#2, then NAME#3 and so on; commands
 and seeds name it NAME.
