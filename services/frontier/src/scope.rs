@@ -96,6 +96,12 @@ impl CrawlScopes {
         self.definitions.applied(crawl).is_some_and(|applied| applied.rules.is_stopped())
     }
 
+    /// Returns `true` if a crawl has been deleted.
+    #[must_use]
+    pub fn is_deleted(&self, crawl: &CrawlName) -> bool {
+        self.definitions.applied(crawl).is_some_and(|applied| applied.definition.deleted)
+    }
+
     /// Returns the version of the definition that applies to a crawl; 0: none.
     #[must_use]
     pub fn version(&self, crawl: &CrawlName) -> Version {

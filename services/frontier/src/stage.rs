@@ -400,6 +400,9 @@ impl Stage for FrontierStage {
                 self.names.insert(CrawlKey::of(&crawl), crawl.clone());
                 self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
                 self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
+                if self.scopes.is_deleted(&crawl) {
+                    self.pages.delete(&crawl);
+                }
                 let (terms, is_stopped) = (self.scopes.terms(&crawl), self.scopes.is_stopped(&crawl));
                 for partition in self.open.values_mut() {
                     partition.set_terms(&crawl, terms, now);

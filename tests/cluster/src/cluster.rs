@@ -1,17 +1,20 @@
 //! Topics, keyspace, instances, seeds, completion.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use orbweaver_log::kafka::{KafkaConfig, KafkaLog, topics};
 use orbweaver_log::{Log, Partition, RECORD_LIMIT, Record, TopicPartition};
 use orbweaver_messages::topic;
 use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::Fingerprint;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 use scylla::statement::Statement;
 use tempfile::TempDir;
@@ -155,18 +158,34 @@ impl Cluster {
 
     /// Returns the canonical URLs of all pages with a row in the CQL server, unordered.
     pub async fn stored_pages(&self) -> Result<Vec<String>> {
+        self.select("SELECT key FROM", "pages").await
+    }
+
+    /// Returns the URLs that have rows in this table of the CQL server.
+    pub async fn stored_urls(&self, table: &str) -> Result<BTreeSet<Fingerprint>> {
+        let keys: Vec<Vec<u8>> = self.select("SELECT DISTINCT fingerprint FROM", table).await?;
+        keys.into_iter()
+            .map(|key| Ok(Fingerprint(key.try_into().map_err(|_| anyhow!("a key of another length"))?)))
+            .collect()
+    }
+
+    /// Reads one column of all rows of a table.
+    async fn select<T>(&self, select: &str, table: &str) -> Result<Vec<T>>
+    where
+        (T,): for<'a> DeserializeRow<'a, 'a>,
+    {
         let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;
         // A missing value of a row is a tombstone, of which the server reads a limited number at a time.
-        let select = Statement::new(format!("SELECT key FROM {}.pages", self.keyspace)).with_page_size(PAGE_SIZE);
-        let (mut keys, mut state) = (vec![], PagingState::start());
+        let select = Statement::new(format!("{select} {}.{table}", self.keyspace)).with_page_size(PAGE_SIZE);
+        let (mut values, mut state) = (vec![], PagingState::start());
         loop {
             let (rows, next) = session.query_single_page(select.clone(), (), state).await?;
-            for row in rows.into_rows_result()?.rows::<(String,)>()? {
-                keys.push(row?.0);
+            for row in rows.into_rows_result()?.rows::<(T,)>()? {
+                values.push(row?.0);
             }
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(more) => state = more,
-                ControlFlow::Break(()) => return Ok(keys),
+                ControlFlow::Break(()) => return Ok(values),
             }
         }
     }

@@ -21,11 +21,12 @@ impl Output {
     /// Reads the output directory.
     pub fn read(out: &Path) -> Result<Self> {
         let summary = std::fs::read_to_string(out.join("summary.json")).context("summary.json")?;
-        Ok(Self {
-            documents: Self::documents(out)?,
-            urls: lines(&out.join("urls.jsonl"))?,
-            summary: serde_json::from_str(&summary).context("summary.json")?,
-        })
+        Ok(Self { summary: serde_json::from_str(&summary).context("summary.json")?, ..Self::of_cluster(out)? })
+    }
+
+    /// Reads the output directory of a collector, which has no summary.
+    pub fn of_cluster(out: &Path) -> Result<Self> {
+        Ok(Self { documents: Self::documents(out)?, urls: lines(&out.join("urls.jsonl"))?, summary: Value::Null })
     }
 
     /// Reads only `documents.jsonl`, by canonical URL.

@@ -56,6 +56,8 @@ struct Crawl {
     max: Option<u64>,
     /// Whether the crawl is paused.
     paused: bool,
+    /// Whether the crawl is deleted: nothing is written about it.
+    deleted: bool,
     counts: BTreeMap<Partition, Count>,
     /// Sum over all partitions.
     sum: Sum,
@@ -175,6 +177,12 @@ impl PageCaps {
     pub fn pause(&mut self, crawl: &CrawlName, paused: bool) {
         let index = self.index(crawl);
         self.crawls[index].paused = paused;
+    }
+
+    /// Notes that a crawl is deleted, so that no count of it is written any longer.
+    pub fn delete(&mut self, crawl: &CrawlName) {
+        let index = self.index(crawl);
+        self.crawls[index].deleted = true;
     }
 
     /// Returns the number of pages of a crawl that may be requested now; none while it is paused. The remainder up to the

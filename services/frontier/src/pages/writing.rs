@@ -54,6 +54,9 @@ impl PageCaps {
             (count.changed, count.unsure) = (false, false);
             (count.written, count.epoch) = (count.now, epoch);
             (count.upto, count.written_upto) = (next, next);
+            if crawl.deleted {
+                continue;
+            }
             records.push(PageCount {
                 crawl: crawl.name.clone(),
                 partition,

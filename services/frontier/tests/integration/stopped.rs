@@ -1,7 +1,7 @@
 //! Stopped crawls, as the stage handles them.
 
 use orbweaver_log::ConsumerRecord;
-use orbweaver_messages::{Dispatch, Outcome, OutcomeKind, encode, topic};
+use orbweaver_messages::{Dispatch, Outcome, OutcomeKind, PageCount, encode, topic};
 use orbweaver_stage::{Origin, Stage as _};
 use prometheus::Registry;
 
@@ -62,6 +62,29 @@ fn the_delayed_urls_of_a_stopped_crawl_end_at_once_also_after_a_restart_and_thos
             })
             .sum();
         assert_eq!(ends, 500);
+    }
+}
+
+#[test]
+fn no_count_of_a_deleted_crawl_is_written() {
+    for deleted in [false, true] {
+        let mut stage = stage(&Registry::new(), 100);
+        follow(&mut stage, &definition(3, None, false, false));
+        open(&mut stage, 1);
+        let leased = dispatched(&receive(&mut stage, waiting(0..1)));
+        receive(&mut stage, vec![ended(0, &leased[0], OutcomeKind::Fetched, NOW)]);
+        follow(&mut stage, &definition(4, None, false, true));
+        if deleted {
+            follow(
+                &mut stage,
+                &play::definition(5, "docs", |definition| {
+                    (definition.stopped, definition.deleted) = (true, true);
+                }),
+            );
+        }
+        let actions = tick(&mut stage, NOW + 60_000);
+        let counts: Vec<PageCount> = produced(&actions, topic::CONTROL, "page count");
+        assert_eq!(counts.len(), usize::from(!deleted), "{counts:?}");
     }
 }
 

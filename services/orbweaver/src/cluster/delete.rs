@@ -1,7 +1,7 @@
 //! `orbweaver crawls delete`: ends a crawl, proves that nothing of it is left in the pipeline, and deletes its rows and
 //! settings (docs/protocol.md#deletion).
 //!
-//! The definition is marked last, so that a command that was interrupted can be repeated.
+//! A command that was interrupted can be repeated, also for a crawl whose definition is marked as deleted already.
 
 use std::time::{Duration, Instant};
 
@@ -113,23 +113,29 @@ pub(super) async fn run(args: &CrawlsDelete) -> Result<(), Failure> {
         )));
     }
     let log = cluster.connect().await?;
-    let name = definition::resolve(&log, name).await?;
-    if definition::find(&log, &name).await?.is_none() {
-        return Err(missing(&name, None));
-    }
+    let Some(name) = definition::definitions(&log).await?.latest(name).map(|(latest, _)| latest.clone()) else {
+        return Err(missing(name, None));
+    };
     let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
     let store =
         CqlStore::connect(cql_config(&args.cql, &args.keyspace, REPLICATION)?, metrics).await.map_err(failed)?;
     let stopped = Revision { stopped: Some(true), paused: Some(false), ..Revision::default() };
     definition::revise(&log, &name, |_| stopped, *expect, SystemClock.now()).await?;
-    tokio::select! {
-        left = leave_pipeline(&log, &name, args.max_time) => left?,
-        _ = tokio::signal::ctrl_c() => return Err(Failure::Stopped(format!("the crawl `{name}` is stopped, and not deleted"))),
-    }
-    let urls = erase(&log, &store, &name, SystemClock.now().saturating_add(AHEAD_MS)).await?;
-    let settings = forget_settings(&log, &name, SystemClock.now()).await?;
-    let deletion = Revision { deleted: true, ..Revision::default() };
-    definition::revise(&log, &name, |_| deletion, None, SystemClock.now()).await?;
+    let steps = async {
+        leave_pipeline(&log, &name, args.max_time).await?;
+        let urls = erase(&log, &store, &name, SystemClock.now().saturating_add(AHEAD_MS)).await?;
+        let deletion = Revision { deleted: true, ..Revision::default() };
+        definition::revise(&log, &name, |_| deletion, None, SystemClock.now()).await?;
+        // Once all frontiers have read that, they write no settings of the crawl: the proof needs an answer of each.
+        leave_pipeline(&log, &name, args.max_time).await?;
+        Ok((urls, forget_settings(&log, &name, SystemClock.now()).await?))
+    };
+    let (urls, settings) = tokio::select! {
+        done = steps => done?,
+        _ = tokio::signal::ctrl_c() => {
+            return Err(Failure::Stopped(format!("the crawl `{name}` is stopped, and not deleted: repeat the command")));
+        }
+    };
     let seen_left = dead_batches::drop_dead(&log, &definition::definitions(&log).await?).await?;
     let report = Deleted { crawl: name, urls, settings, seen_left, remains_in: [OUTCOMES.0, DOCUMENTS.0] };
     to_stdout(|out| if args.json { json_line(out, &report) } else { writeln!(out, "{}", report.text()) })
@@ -148,7 +154,8 @@ async fn leave_pipeline(log: &dyn Log, name: &CrawlName, max_time: Option<Durati
         return Ok(());
     }
     Err(Failure::Stopped(format!(
-        "--max-time was reached: the crawl `{name}` is stopped, and URLs of it are left in the pipeline; nothing was deleted"
+        "--max-time was reached: the crawl `{name}` is stopped, and not deleted, since it is not proven that nothing of it is left in \
+         the pipeline; repeat the command"
     )))
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod consumers;
 mod crawl;
 mod crawls;
+mod deletion;
 mod heavy;
 mod memory;
 mod process;

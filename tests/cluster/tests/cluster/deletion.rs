@@ -1,0 +1,170 @@
+//! A crawl is deleted while another one runs.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Found, Plan};
+use orbweaver_log::{Log as _, topic_partitions};
+use orbweaver_messages::{
+    CRAWL_HEADER, SeenBatch,
+    topic::{CONTROL, FRONTIER, SEEN, SITES},
+};
+use orbweaver_pipeline_tests::{Output, check};
+use orbweaver_toyweb::{Kind, Logging, Serving, ToyWeb, WebConfig};
+use orbweaver_url::Fingerprint;
+use tokio::time::{Duration, sleep};
+
+use crate::{
+    PATIENCE, commands,
+    crawls::{done, more},
+    scope::{orbweaver, said},
+};
+
+const READ_WAIT: Duration = Duration::from_secs(5);
+
+/// Returns the URLs of a crawl in `crawl.seen`.
+async fn admitted(cluster: &Cluster, crawl: &str) -> Result<BTreeSet<Fingerprint>> {
+    let mut found = BTreeSet::new();
+    for tp in topic_partitions(&cluster.log, &[SEEN])? {
+        let bounds = cluster.log.bounds(tp).await?;
+        let mut reader = cluster.log.reader(tp, bounds.start).await?;
+        while reader.position() < bounds.end {
+            for record in reader.read(READ_WAIT).await? {
+                if record.header(CRAWL_HEADER).is_some_and(|name| **name == *crawl.as_bytes()) {
+                    let batch = SeenBatch::decode(record.value.as_ref())?;
+                    found.extend(batch.entries.into_iter().map(|entry| entry.fingerprint));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the keys in compacted topics whose last record names this URL or crawl.
+async fn compacted(cluster: &Cluster, text: &str) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for tp in topic_partitions(&cluster.log, &[FRONTIER, CONTROL, SITES])? {
+        let bounds = cluster.log.bounds(tp).await?;
+        let mut reader = cluster.log.reader(tp, bounds.start).await?;
+        while reader.position() < bounds.end {
+            for record in reader.read(READ_WAIT).await? {
+                let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let key = format!("{tp}: {}", record.key.as_deref().map(lossy).unwrap_or_default());
+                let value = record.value.as_deref().map(lossy);
+                if value.is_some_and(|value| value.contains(text) || key.contains(text)) {
+                    found.insert(key);
+                } else {
+                    found.remove(&key);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Checks that the tables have no row of these URLs.
+async fn ensure_no_row(cluster: &Cluster, urls: &BTreeSet<Fingerprint>) -> Result<()> {
+    for table in ["pages", "fetches", "links", "redirects"] {
+        let stored = cluster.stored_urls(table).await?;
+        ensure!(!stored.is_empty(), "{table} has no row of the other crawl");
+        let left = stored.intersection(urls).count();
+        ensure!(left == 0, "{left} of {} URLs of a deleted crawl have rows in {table}", urls.len());
+    }
+    Ok(())
+}
+
+/// Checks that no compacted topic has a record of the crawls of this web, except their definitions.
+async fn ensure_no_record(cluster: &Cluster, web: &ToyWeb) -> Result<()> {
+    let address = web.start_url().split('/').nth(2).context("an address")?;
+    let port = address.split(':').nth(1).context("a port")?;
+    for text in ["endless", &format!(":{port}/")] {
+        let mut left = compacted(cluster, text).await?;
+        left.retain(|key| !key.contains(": crawl/endless"));
+        ensure!(left.is_empty(), "records with `{text}`: {left:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn an_endless_crawl_is_paused_resumed_and_deleted_while_another_one_completes_and_its_name_begins_anew()
+-> Result<()> {
+    let plan = Plan::on_shared_servers(4).with("ORBWEAVER_RATE_LIMITER__RATE", "10/s");
+    let mut cluster = Cluster::start(plan).await?;
+    let web = |config| ToyWeb::start(config, &Serving { port: 0, logging: Logging::Count });
+    let shared =
+        WebConfig { bytes: 2_000, address_hosts: 4, specials: [(Kind::Chain, 4)].into(), ..WebConfig::default() };
+    let endless = web(WebConfig { pages: 1_000_000, links: 12, ..shared.clone() })?;
+    let finite = web(WebConfig { seed: 2, pages: 300, ..shared })?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    done(&cluster, &["crawls", "create", "endless", "--scope", "any"])?;
+    done(&cluster, &["seed", endless.start_url(), "--crawl", "endless"])?;
+    more(&endless, 60).await?;
+
+    let out = tempfile::tempdir()?;
+    let collect = format!("crawl {} --crawl finite --scope any --out {}", finite.start_url(), out.path().display());
+    let collected = commands::orbweaver(&cluster, &collect);
+    let paused = async {
+        more(&finite, 20).await?;
+        done(&cluster, &["crawls", "pause", "endless"])?;
+        sleep(Duration::from_secs(1)).await;
+        let before = endless.log().count();
+        more(&finite, 40).await?;
+        ensure!(endless.log().count() == before, "{} requests of a paused crawl", endless.log().count() - before);
+        done(&cluster, &["crawls", "resume", "endless"])?;
+        more(&endless, 20).await
+    };
+    let (collected, paused) = tokio::join!(collected, paused);
+    paused?;
+    collected?.expect(0, &[])?;
+    check(&finite.truth(), &Output::of_cluster(out.path())?)?;
+    let listed = done(&cluster, &["consumers", "list"])?;
+    ensure!(listed.contains("no group is declared"), "after the end of the collector: {listed}");
+    more(&endless, 20).await?;
+
+    done(&cluster, &["crawls", "stop", "endless"])?;
+    done(&cluster, &["status", "--crawl", "endless", "--wait", "--max-time", "3m"])?;
+    let (urls, before) = (admitted(&cluster, "endless").await?, endless.log().count());
+    ensure!(urls.len() > 500, "{} URLs", urls.len());
+    let store = ["--cql", &*orbweaver_testkit::cql(), "--keyspace", cluster.keyspace()];
+    let delete = |name| [&["crawls", "delete", name, "--max-time", "3m"], &store[..]].concat();
+    let deleted = done(&cluster, &delete("endless"))?;
+    ensure!(deleted.contains("crawl `endless`: deleted: "), "{deleted}");
+    ensure!(deleted.contains("still there: 0 URLs of deleted crawls in crawl.seen"), "{deleted}");
+    ensure_no_row(&cluster, &urls).await?;
+    ensure!(admitted(&cluster, "endless").await?.is_empty(), "URLs of a deleted crawl in crawl.seen");
+    ensure!(!admitted(&cluster, "finite").await?.is_empty(), "no URLs of the other crawl in crawl.seen");
+    ensure_no_record(&cluster, &endless).await?;
+
+    done(&cluster, &delete("endless")).context("again")?;
+    ensure!(!done(&cluster, &["crawls", "list"])?.contains("endless"), "a deleted crawl is listed");
+    let seed = ["seed", endless.start_url(), "--crawl", "endless"];
+    for (arguments, reason) in [
+        (&["crawls", "show", "endless"][..], "no crawl `endless`"),
+        (&delete("absent")[..], "no crawl `absent`"),
+        (&delete("default")[..], "cannot be deleted"),
+        (&seed[..], "no crawl `endless"),
+        (&["crawls", "create", "endless#7"][..], "a number after `#`"),
+    ] {
+        let refused = orbweaver(&cluster, arguments)?;
+        ensure!(refused.status.code() == Some(64) && said(&refused).contains(reason), "{}", said(&refused));
+    }
+    let created = done(&cluster, &["crawls", "create", "endless", "--scope", "any", "--max-depth", "1"])?;
+    ensure!(created.contains("crawl `endless#2`: created"), "{created}");
+    let seed = format!(r#"{{"url": "{}", "crawl": "endless"}}"#, endless.start_url());
+    cluster.seed(&[&seed]).await?;
+    let complete = done(&cluster, &["status", "--crawl", "endless", "--wait", "--max-time", "3m"])?;
+    ensure!(complete.contains("crawl `endless#2`: complete"), "{complete}");
+    let (again, found) = (endless.log().count() - before, Found::of_crawl(&cluster.log, "endless#2").await?);
+    ensure!(again >= 2, "{again} requests of the second crawl");
+    ensure!(
+        found.documents.contains_key(endless.start_url()),
+        "no document of a page that the first crawl had fetched"
+    );
+    ensure_no_row(&cluster, &urls).await?;
+    cluster.complete(PATIENCE, &mut instances).await?;
+    for instance in &mut instances {
+        instance.still_runs()?;
+    }
+    cluster.remove().await
+}
