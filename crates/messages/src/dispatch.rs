@@ -105,7 +105,7 @@ pub struct ReadyDispatch {
     pub not_before_ms: Millis,
     /// Politeness delay: least time from a response of the site to the next request, in milliseconds; 0: unlimited.
     pub interval_ms: u64,
-    /// The same for its crawl alone, which counts only responses to requests of that crawl; 0: no other than that of the site.
+    /// Minimum time since the previous response of the site to a request of this crawl, in milliseconds; 0: none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub crawl_interval_ms: u64,
     /// URL to fetch.

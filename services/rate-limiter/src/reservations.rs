@@ -32,7 +32,7 @@ pub(crate) struct Reservations {
     kept: Vec<Reservation>,
 }
 
-/// Returns a hash of the name, which is shorter. Two crawls with the same hash share their turns.
+/// Returns a hash of the name, which is shorter. Two crawls with the same hash share their kept times.
 fn key(crawl: &str) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(crawl)
 }
