@@ -1,12 +1,14 @@
 //! Configuration of the fetcher.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use orbweaver_log::RECORD_LIMIT;
 use orbweaver_messages::{MAX_FETCH_MS, Millis};
 use orbweaver_politeness::{UserAgent, robots::agent_token};
 use orbweaver_scope::RESERVED_HEADERS as RESERVED;
-use orbweaver_settings::{Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, SECOND, Section, Size, Time};
+use orbweaver_settings::{
+    Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, SECOND, Section, Servers, Size, Time,
+};
 use orbweaver_url::WideDomains;
 use reqwest::header::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
@@ -28,7 +30,7 @@ pub struct FetcherConfig {
     /// twice.
     #[serde(with = "Count::<1, 1024>")]
     pub concurrency: usize,
-    /// Timeout for name resolution, connection and TLS; at most `request_timeout`.
+    /// Timeout for connection and TLS; at most `request_timeout`.
     #[serde(with = "Time::<1, MINUTE>")]
     pub connect_timeout: Duration,
     /// Timeout until the end of the response headers; at most `request_timeout`.
@@ -80,6 +82,31 @@ pub struct FetcherConfig {
     /// Memory for cached robots.txt files.
     #[serde(with = "Size::<KIB, { 64 * GIB }>")]
     pub robots_cache_bytes: usize,
+    /// Name servers, each with its port; if none is set, those of the system.
+    #[serde(with = "Servers")]
+    pub dns_servers: Option<Vec<String>>,
+    /// Timeout for the lookup of a name, with all servers and repetitions.
+    #[serde(with = "Time::<10, MINUTE>")]
+    pub dns_timeout: Duration,
+    /// Maximum number of lookups at once; others wait.
+    #[serde(with = "Count::<1, 4096>")]
+    pub dns_concurrency: usize,
+    /// Maximum number of cached answers: one or two per host.
+    #[serde(with = "Count::<0, 10_000_000>")]
+    pub dns_cache_entries: u64,
+    /// Shortest time for which an address is cached, whatever its TTL; in seconds. The address of a host in continuous
+    /// use is kept for five minutes.
+    #[serde(with = "Time::<0, DAY>")]
+    pub dns_min_ttl: Duration,
+    /// Longest time for which an address is cached; at least `dns_min_ttl`.
+    #[serde(with = "Time::<0, DAY>")]
+    pub dns_max_ttl: Duration,
+    /// Shortest time for which it is cached that a name has no address; in seconds.
+    #[serde(with = "Time::<0, DAY>")]
+    pub dns_min_negative_ttl: Duration,
+    /// Longest time for which it is cached that a name has no address; at least `dns_min_negative_ttl`.
+    #[serde(with = "Time::<0, DAY>")]
+    pub dns_max_negative_ttl: Duration,
     /// Record limit of the log, in bytes; the body of a page whose record would exceed it is cut.
     #[serde(skip)]
     pub record_limit: usize,
@@ -89,6 +116,13 @@ pub struct FetcherConfig {
     /// Domains whose hosts are separate sites; the same for all services of a pipeline.
     #[serde(skip)]
     pub wide_domains: WideDomains,
+}
+
+impl FetcherConfig {
+    /// Returns the configured name servers.
+    pub(crate) fn name_servers(&self) -> Vec<SocketAddr> {
+        self.dns_servers.iter().flatten().filter_map(|server| server.parse().ok()).collect()
+    }
 }
 
 impl Section for FetcherConfig {
@@ -106,6 +140,16 @@ impl Section for FetcherConfig {
             if time > self.request_timeout {
                 allow(key, format!("more than 0 and at most {:?}", self.request_timeout));
             }
+        }
+        if self.dns_servers.iter().flatten().any(|server| server.parse::<SocketAddr>().is_err()) {
+            allow("dns_servers", "IP addresses with ports, such as `192.0.2.53:53`".to_owned());
+        }
+        let ttls = [
+            ("dns_max_ttl", self.dns_min_ttl, self.dns_max_ttl),
+            ("dns_max_negative_ttl", self.dns_min_negative_ttl, self.dns_max_negative_ttl),
+        ];
+        for (key, least, _) in ttls.into_iter().filter(|(_, least, most)| least > most) {
+            allow(key, format!("at least {least:?}"));
         }
         for (name, value) in &self.headers {
             let known = HeaderName::from_bytes(name.as_bytes()).is_ok();
@@ -139,6 +183,14 @@ impl Default for FetcherConfig {
             robots_lifetime: Duration::from_hours(24),
             robots_error_lifetime: Duration::from_hours(1),
             robots_cache_bytes: 64 << 20,
+            dns_servers: None,
+            dns_timeout: Duration::from_secs(10),
+            dns_concurrency: 128,
+            dns_cache_entries: 32_768,
+            dns_min_ttl: Duration::from_mins(1),
+            dns_max_ttl: Duration::from_hours(1),
+            dns_min_negative_ttl: Duration::from_secs(10),
+            dns_max_negative_ttl: Duration::from_mins(10),
             record_limit: RECORD_LIMIT,
             default_interval_ms: Rate::default().interval_ms,
             wide_domains: WideDomains::default(),
@@ -174,6 +226,8 @@ mod tests {
             (FetcherConfig { user_agent: "a\nb".into(), ..default.clone() }, "user_agent"),
             (FetcherConfig { request_timeout: Duration::from_secs(5), ..default.clone() }, "connect_timeout"),
             (FetcherConfig { headers_timeout: Duration::from_secs(21), ..default.clone() }, "headers_timeout"),
+            (FetcherConfig { dns_servers: Some(vec!["dns.example:53".to_owned()]), ..default.clone() }, "dns_servers"),
+            (FetcherConfig { dns_max_ttl: Duration::from_secs(59), ..default.clone() }, "dns_max_ttl"),
             (FetcherConfig { headers: header("Host", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("a b", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("x", "a\r\nb: c"), ..default }, "headers"),

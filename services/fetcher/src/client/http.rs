@@ -1,19 +1,27 @@
 //! The HTTP client.
 
-use std::{error::Error, io, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use futures::{FutureExt, future::BoxFuture};
 use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
     ClientBuilder, Method, Response,
+    dns::{Addrs, Name, Resolve, Resolving},
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
     Attempt, Body, Client, FetchError, HttpResponse, Purpose, Request,
-    resolver::{PublicResolver, ResolveError},
+    pins::{ConnectionTimes, Pinned, Pins},
+    resolver::Resolver,
 };
 use crate::{
     address,
@@ -44,12 +52,18 @@ const MAX_VALUE_BYTES: usize = 8192;
 
 /// Failure to build the client.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot build the HTTP client: {0}")]
-pub struct ClientError(#[from] reqwest::Error);
+pub enum ClientError {
+    #[error("cannot build the HTTP client: {0}")]
+    Http(#[from] reqwest::Error),
+    #[error("cannot build the resolver: {0}")]
+    Resolver(#[from] hickory_resolver::net::NetError),
+}
 
-/// Client for HTTP/1.1 and HTTP/2, with rustls. Addresses are checked when they are dialled.
+/// Client for HTTP/1.1 and HTTP/2, with rustls. Addresses are checked before they are dialled.
 pub struct HttpClient {
     client: reqwest::Client,
+    resolver: Resolver,
+    hosts: Hosts,
     clock: Arc<dyn Clock>,
     config: FetcherConfig,
 }
@@ -57,7 +71,29 @@ pub struct HttpClient {
 impl HttpClient {
     /// Builds the client.
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        Ok(Self { client: builder(config).build()?, clock, config: config.clone() })
+        let hosts = Hosts::new(config);
+        let client = builder(config, hosts.clone()).build()?;
+        Ok(Self { client, resolver: Resolver::new(config)?, hosts, clock, config: config.clone() })
+    }
+
+    /// Returns the address to which the next request to a host goes, once no connection to another one is open.
+    async fn address_of(&self, host: &str) -> Result<IpAddr, FetchError> {
+        loop {
+            let pinned = self.hosts.pins().next(host, Instant::now());
+            let avoid = match pinned {
+                Pinned::At(address) => return Ok(address),
+                Pinned::Unknown { avoid } => avoid,
+            };
+            let found = self.resolver.look_up(host, avoid).await.map_err(|error| {
+                tracing::debug!(host, %error, "no address");
+                error.failure()
+            })?;
+            let chosen = self.hosts.pins().choose(host, &found, Instant::now());
+            match chosen {
+                Ok(address) => return Ok(address),
+                Err(quiet) => sleep_until(quiet).await,
+            }
+        }
     }
 
     /// Sends a request. Returns the time at which the headers arrived, if they did, and the response.
@@ -66,12 +102,30 @@ impl HttpClient {
         request: Request,
         memory: &mut Reservation,
     ) -> (Option<Millis>, Result<HttpResponse, FetchError>) {
+        let host = request.url.domain().map(str::to_owned);
+        let mut in_use = None;
+        if let Some(host) = &host {
+            let address = match self.address_of(host).await {
+                Ok(address) => address,
+                Err(failure) => return (None, Err(failure)),
+            };
+            in_use = self.hosts.start(host, address);
+            if in_use.is_none() {
+                return (None, Err(FetchError::Dns));
+            }
+        }
         let deadline = Instant::now() + self.config.request_timeout;
         let (purpose, max_page_bytes) = (request.purpose, request.profile.max_body_bytes);
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
         let response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return (None, Err(failure_of(&error))),
+            Ok(Err(error)) => {
+                let failure = failure_of(&error);
+                if let Some(in_use) = &mut in_use {
+                    in_use.is_refused = failure == FetchError::Connect;
+                }
+                return (None, Err(failure));
+            }
             Err(_elapsed) => return (None, Err(FetchError::Timeout)),
         };
         let answered_at_ms = self.clock.now();
@@ -135,8 +189,54 @@ impl Client for HttpClient {
     }
 }
 
+/// Addresses of the hosts in use, as the client resolves them.
+#[derive(Clone)]
+struct Hosts(Arc<Mutex<Pins>>);
+
+impl Hosts {
+    fn new(config: &FetcherConfig) -> Self {
+        let (connect, request) = (config.connect_timeout, config.request_timeout);
+        Self(Arc::new(Mutex::new(Pins::new(ConnectionTimes { connect, request, idle: IDLE }))))
+    }
+
+    fn pins(&self) -> MutexGuard<'_, Pins> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the start of a request; `None` if connections to another address may be open.
+    fn start(&self, host: &str, address: IpAddr) -> Option<InUse> {
+        let starts = self.pins().start(host, address, Instant::now());
+        starts.then(|| InUse { hosts: self.clone(), host: host.to_owned(), is_refused: false })
+    }
+}
+
+impl Resolve for Hosts {
+    fn resolve(&self, name: Name) -> Resolving {
+        // There is no second lookup, so a name that changes its address (DNS rebinding) gains nothing.
+        let address = self.pins().address(name.as_str());
+        Box::pin(async move {
+            let address = address.ok_or_else(|| io::Error::other("the host is not in use"))?;
+            Ok(Box::new(std::iter::once(SocketAddr::new(address, 0))) as Addrs)
+        })
+    }
+}
+
+/// A request to a host, until it is dropped.
+struct InUse {
+    hosts: Hosts,
+    host: String,
+    /// Whether no connection was established.
+    is_refused: bool,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.hosts.pins().end(&self.host, self.is_refused, Instant::now());
+    }
+}
+
 /// Returns the settings of the client.
-fn builder(config: &FetcherConfig) -> ClientBuilder {
+fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
     // All other headers are those of each request.
     let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(ACCEPT))]);
     // A connection has room for the full windows of all requests: streams that wait for memory would otherwise hold up
@@ -152,7 +252,7 @@ fn builder(config: &FetcherConfig) -> ClientBuilder {
         .retry(reqwest::retry::never())
         // A proxy would dial unchecked addresses.
         .no_proxy()
-        .dns_resolver(PublicResolver { allow_private: config.allow_private })
+        .dns_resolver(hosts)
         .connect_timeout(config.connect_timeout)
         .pool_max_idle_per_host(config.concurrency)
         .pool_idle_timeout(IDLE)
@@ -247,21 +347,12 @@ fn text_of(value: &HeaderValue) -> String {
 fn failure_of(error: &reqwest::Error) -> FetchError {
     let mut source = error.source();
     while let Some(cause) = source {
-        if let Some(resolve) = cause.downcast_ref::<ResolveError>() {
-            return match resolve {
-                ResolveError::Private { .. } => FetchError::Private,
-                ResolveError::Unknown(_) => FetchError::UnknownHost,
-                ResolveError::Failed(_) => FetchError::Dns,
-            };
-        }
         if is_tls(cause) {
             return FetchError::Tls;
         }
         source = cause.source();
     }
-    if error.is_dns() {
-        FetchError::Dns
-    } else if error.is_connect() {
+    if error.is_connect() {
         FetchError::Connect
     } else if error.is_timeout() {
         FetchError::Timeout

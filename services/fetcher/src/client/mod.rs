@@ -1,6 +1,7 @@
 //! The client, which sends single requests.
 
 mod http;
+mod pins;
 mod resolver;
 #[cfg(test)]
 mod scripted;

@@ -99,8 +99,8 @@ async fn without_memory_an_http2_server_sends_no_more_than_a_window_and_goes_on_
     let config = FetcherConfig { allow_private: true, max_body_bytes: PAGE_BYTES, ..FetcherConfig::default() };
     let (stream_window, concurrency) = (STREAM_WINDOW_BYTES as usize, config.concurrency);
     let profile = Arc::new(RequestProfile::of(&config));
-    let client = builder(&config).http2_prior_knowledge().build().unwrap();
-    let client = HttpClient { client, clock: Arc::new(SystemClock), config };
+    let mut client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
+    client.client = builder(&config, client.hosts.clone()).http2_prior_knowledge().build().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     let (stalls, mut stalled) = watch::channel((0, 0));
