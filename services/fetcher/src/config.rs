@@ -107,6 +107,13 @@ pub struct FetcherConfig {
     /// Longest time for which it is cached that a name has no address; at least `dns_min_negative_ttl`.
     #[serde(with = "Time::<0, DAY>")]
     pub dns_max_negative_ttl: Duration,
+    /// Maximum number of requests at once to one IP address, whatever their sites; 0: no limit. Of several fetchers each
+    /// has its part, by partitions, and at least one.
+    #[serde(with = "Count::<0, 1024>")]
+    pub max_requests_per_address: usize,
+    /// Minimum time between the starts of two requests to one IP address by the same fetcher.
+    #[serde(with = "Time::<0, { 10 * SECOND }>")]
+    pub address_interval: Duration,
     /// Record limit of the log, in bytes; the body of a page whose record would exceed it is cut.
     #[serde(skip)]
     pub record_limit: usize,
@@ -191,6 +198,8 @@ impl Default for FetcherConfig {
             dns_max_ttl: Duration::from_hours(1),
             dns_min_negative_ttl: Duration::from_secs(10),
             dns_max_negative_ttl: Duration::from_mins(10),
+            max_requests_per_address: 32,
+            address_interval: Duration::ZERO,
             record_limit: RECORD_LIMIT,
             default_interval_ms: Rate::default().interval_ms,
             wide_domains: WideDomains::default(),

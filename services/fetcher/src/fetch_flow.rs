@@ -28,6 +28,9 @@ use crate::{
 
 /// Outcome reason of a redirect to itself whose next request is later than the lease, because of the site's delay.
 const REDIRECT_DELAY: &str = "redirect_delay";
+/// Time for which a site pauses whose request had no place at its address in time, in milliseconds: its dispatches would
+/// otherwise take the place of those of other addresses in the frontier.
+const ADDRESS_RETRY_MS: Millis = 10_000;
 
 impl FetcherStage {
     /// Decides the next step of a dispatch before its next request.
@@ -157,6 +160,10 @@ impl FetcherStage {
                 let verdict = transient_failure(active.dispatch(), REDIRECT_DELAY.into(), at.now);
                 return self.end_passing(active, verdict, None, at);
             }
+        }
+        if self.addresses.is_waiting(&active.site) {
+            self.metrics.address_deferrals.inc();
+            return self.defer(active, "address", at.now.saturating_add(ADDRESS_RETRY_MS), at);
         }
         self.defer(active, "late", at.now, at);
     }

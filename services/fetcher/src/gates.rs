@@ -4,7 +4,7 @@
 //! site has one request in flight, unless its rate is above ten per second; then request starts are spaced by the
 //! interval, and not at all with an interval of 0. One heap of timers wakes the sites, and ready sites wait in one
 //! queue: the crawls take turns in proportion to their shares, and the sites of each alternate. So no call visits all
-//! sites, and neither a site nor a crawl is starved by a larger one.
+//! sites, and neither a site nor a crawl is starved by a larger one. Last comes the door: the bound by address.
 
 use std::{
     cmp::Reverse,
@@ -48,6 +48,15 @@ pub(crate) enum GateEvent<T> {
     Send(SiteName, QueuedRequest<T>),
     /// The `not_after_ms` of the request has passed.
     Late(QueuedRequest<T>),
+}
+
+/// Further condition for the next request of a ready site.
+pub(crate) trait Door<T> {
+    /// Decides whether the request may be sent; otherwise the site waits until [`SiteGates::resume`].
+    fn admit(&mut self, site: &SiteName, request: &QueuedRequest<T>) -> bool;
+
+    /// Notes that a ready site has no request to send after all.
+    fn withdraw(&mut self, site: &SiteName);
 }
 
 #[derive(Debug)]
@@ -189,8 +198,18 @@ impl<T> SiteGates<T> {
         }
     }
 
-    /// Adds to `turns` the requests to send now, at most `free`, and those that are too late.
-    pub(crate) fn poll(&mut self, now: Millis, free: usize, events: &mut Vec<GateEvent<T>>) {
+    /// Resumes a site that waited at the door; `false` if it has no request to send now.
+    pub(crate) fn resume(&mut self, site: &SiteName, now: Millis) -> bool {
+        let Some(gate) = self.sites.get_mut(site) else { return false };
+        gate.is_ready = false;
+        gate.make_ready(site, (now, self.per_site), &mut self.ready);
+        let is_ready = gate.is_ready;
+        self.arm(site, now);
+        is_ready
+    }
+
+    /// Adds to `events` the requests to send now, at most `free`, and those that are too late.
+    pub(crate) fn poll(&mut self, now: Millis, free: usize, door: &mut impl Door<T>, events: &mut Vec<GateEvent<T>>) {
         if self.now.saturating_sub(now) > STEPPED_BACK_MS {
             self.reset_clocks(now);
         }
@@ -202,7 +221,7 @@ impl<T> SiteGates<T> {
         let mut free = free;
         while free > 0 {
             let Some(site) = self.ready.pop() else { break };
-            free -= usize::from(self.serve(&site, now, events));
+            free -= usize::from(self.serve(&site, now, door, events));
         }
     }
 
@@ -220,11 +239,20 @@ impl<T> SiteGates<T> {
     }
 
     /// Takes the next request of a ready site. Returns `true` if one is sent.
-    fn serve(&mut self, site: &SiteName, now: Millis, events: &mut Vec<GateEvent<T>>) -> bool {
+    fn serve(&mut self, site: &SiteName, now: Millis, door: &mut impl Door<T>, events: &mut Vec<GateEvent<T>>) -> bool {
         let Some(gate) = self.sites.get_mut(site) else { return false };
         gate.is_ready = false;
         // Expired timers were handled before, so nothing here is too late.
-        let request = gate.take_due(now, self.per_site);
+        let request = match gate.due(now, self.per_site) {
+            None => {
+                door.withdraw(site);
+                None
+            }
+            Some((index, request)) => {
+                gate.is_ready = !door.admit(site, request);
+                if gate.is_ready { None } else { gate.take(index) }
+            }
+        };
         let sent = request.is_some();
         if let Some(request) = request {
             self.queued -= 1;

@@ -15,6 +15,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `gates`, `site_gate`, `crawl_clocks` | when a request may be sent: pure, time is a value |
+//! | `addresses`, `address_gate`, `refusals` | when a request may be sent to its address: pure, time is a value |
 //! | `profile` | settings of the requests of each crawl |
 //! | `classify` | meaning of a response: pure |
 //! | `robots` | meaning of the response to a request for robots.txt: pure |
@@ -23,7 +24,7 @@
 //! | `sniff`, `address`, `cookies` | detection of HTML; addresses that may be dialled; cookies of one dispatch: pure |
 //! | `records` | records and rows of an outcome: pure |
 //! | `active_dispatch` | an active dispatch |
-//! | `stage` | glue to the runtime; `fetch_flow` (pages) and `robots_flow` (robots.txt) are its two halves |
+//! | `stage` | glue to the runtime; `request_flow` sends requests, `fetch_flow` (pages) and `robots_flow` (robots.txt) are their two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`]; for tests, one with a script |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
@@ -31,6 +32,8 @@
 
 mod active_dispatch;
 mod address;
+mod address_gate;
+mod addresses;
 mod body;
 mod classify;
 mod client;
@@ -45,6 +48,8 @@ mod metrics;
 mod ownership;
 mod profile;
 mod records;
+mod refusals;
+mod request_flow;
 mod requests;
 mod robots;
 mod robots_cache;
@@ -58,7 +63,9 @@ mod stage;
 mod worker;
 
 pub use body::PackedBody;
-pub use client::{Attempt, Body, Client, ClientError, FetchError, HttpClient, HttpResponse, Purpose, Request};
+pub use client::{
+    Attempt, Body, Client, ClientError, Destination, FetchError, HttpClient, HttpResponse, Purpose, Request,
+};
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use profile::RequestProfile;

@@ -44,6 +44,12 @@ pub(crate) const MEMORY: &str = "orbweaver_fetcher_body_memory_bytes";
 pub(crate) const HELD: &str = "orbweaver_fetcher_queued_requests";
 /// Known sites: with requests queued or in flight, blocked, or requested within their interval. Alert: none.
 pub(crate) const SITES: &str = "orbweaver_fetcher_known_sites";
+/// Sites whose next request waits for a place at its address. Alert: none; many of them for hours: sites of one server,
+/// which `fetcher.max_requests_per_address` slows down.
+pub(crate) const ADDRESS_WAITS: &str = "orbweaver_fetcher_sites_waiting_for_address";
+/// Dispatches deferred because their address had no place in time. Alert: a tenth of the outcomes: the frontier
+/// dispatches more for some addresses than the bound allows.
+pub(crate) const ADDRESS_DEFERRALS: &str = "orbweaver_fetcher_address_deferrals_total";
 /// Number of times that the process was found to have been suspended. Alert: any.
 pub(crate) const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
@@ -77,6 +83,8 @@ pub struct FetcherMetrics {
     pub(crate) memory: IntGauge,
     pub(crate) held: IntGauge,
     pub(crate) sites: IntGauge,
+    pub(crate) address_waits: IntGauge,
+    pub(crate) address_deferrals: IntCounter,
     pub(crate) freezes: IntCounter,
 }
 
@@ -85,6 +93,7 @@ impl FetcherMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
         let took = "Time from the start of a request to the end of its response";
+        let deferred = "Dispatches deferred because their address had no place in time";
         let suspended = "Number of times that the process was found to have been suspended";
         let metrics = Self {
             requests: counters!(REQUESTS, "Requests by result", &["class"], registry)?,
@@ -101,6 +110,12 @@ impl FetcherMetrics {
             memory: gauge!(MEMORY, "Bytes of bodies in memory that are not yet durable", registry)?,
             held: gauge!(HELD, "Requests queued until they may be sent", registry)?,
             sites: gauge!(SITES, "Known sites: queued, in flight, blocked or within their interval", registry)?,
+            address_waits: gauge!(
+                ADDRESS_WAITS,
+                "Sites whose next request waits for a place at its address",
+                registry
+            )?,
+            address_deferrals: counter!(ADDRESS_DEFERRALS, deferred, registry)?,
             freezes: counter!(SUSPENSIONS, suspended, registry)?,
         };
         // A sum over errors that have not yet occurred should be 0, not absent.

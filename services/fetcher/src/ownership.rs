@@ -35,6 +35,11 @@ impl Ownership {
         self.opened.remove(&partition);
     }
 
+    /// Returns the number of open partitions, and that of all.
+    pub(crate) fn part(&self) -> (usize, usize) {
+        (self.opened.len(), usize::try_from(self.partitions).unwrap_or(1))
+    }
+
     /// Returns `true` while records of a partition are processed.
     pub(crate) fn is_open(&self, partition: Partition) -> bool {
         self.opened.contains_key(&partition)

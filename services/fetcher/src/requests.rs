@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -19,6 +20,8 @@ pub(crate) struct InFlight {
     pub(crate) crawl: CrawlName,
     /// `None` if the partition of the page is gone and the response is of no use.
     pub(crate) target: Option<FetchTarget>,
+    /// Address at which it has a place.
+    pub(crate) address: Option<IpAddr>,
     since_ms: Millis,
 }
 
@@ -44,11 +47,17 @@ impl Requests {
         if self.memory.has_room(FIRST_BYTES) { self.concurrency.saturating_sub(self.slots) } else { 0 }
     }
 
-    /// Adds a request of a crawl, which takes a slot, and returns its number.
-    pub(crate) fn start(&mut self, site: SiteName, crawl: CrawlName, target: FetchTarget, now: Millis) -> u64 {
+    /// Adds a request of a crawl to a site and its address, which takes a slot, and returns its number.
+    pub(crate) fn start(
+        &mut self,
+        (site, address): (SiteName, Option<IpAddr>),
+        crawl: CrawlName,
+        target: FetchTarget,
+        now: Millis,
+    ) -> u64 {
         self.slots += 1;
         self.last += 1;
-        self.in_flight.insert(self.last, InFlight { site, crawl, target: Some(target), since_ms: now });
+        self.in_flight.insert(self.last, InFlight { site, crawl, target: Some(target), address, since_ms: now });
         self.last
     }
 

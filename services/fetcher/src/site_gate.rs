@@ -34,7 +34,7 @@ pub(crate) struct SiteGate<T> {
     pub(crate) blocked_until_ms: Millis,
     /// The only valid timer of this site; `Millis::MAX`: none.
     pub(crate) timer_ms: Millis,
-    /// Whether the site is in the queue of ready sites.
+    /// Whether the site is in the queue of ready sites, or waits at the door.
     pub(crate) is_ready: bool,
 }
 
@@ -68,17 +68,23 @@ impl<T> SiteGate<T> {
         (now, per_site): (Millis, usize),
         ready: &mut FairQueue<CrawlName, SiteName>,
     ) {
-        let due = self.next(now, per_site).filter(|(_, at)| !self.is_ready && *at <= now);
-        let request = due.and_then(|(index, _)| self.ahead.iter().chain(&self.queue).nth(index));
-        if let Some(request) = request {
+        if self.is_ready {
+            return;
+        }
+        if let Some((_, request)) = self.due(now, per_site) {
             ready.push((&request.crawl, request.share), site.clone(), 1);
             self.is_ready = true;
         }
     }
 
-    /// Removes and returns the next queued request if its time has come.
-    pub(crate) fn take_due(&mut self, now: Millis, per_site: usize) -> Option<QueuedRequest<T>> {
+    /// Returns the next queued request, by its position in both queues, if its time has come.
+    pub(crate) fn due(&self, now: Millis, per_site: usize) -> Option<(usize, &QueuedRequest<T>)> {
         let (index, _) = self.next(now, per_site).filter(|(_, at)| *at <= now)?;
+        self.ahead.iter().chain(&self.queue).nth(index).map(|request| (index, request))
+    }
+
+    /// Removes and returns the queued request at this position.
+    pub(crate) fn take(&mut self, index: usize) -> Option<QueuedRequest<T>> {
         match index.checked_sub(self.ahead.len()) {
             None => self.ahead.remove(index),
             Some(index) => self.queue.remove(index),
@@ -133,7 +139,7 @@ impl<T> SiteGate<T> {
             return if busy { Millis::MAX } else { self.idle_ms(now) };
         };
         let late = deadline.saturating_add(1);
-        // A ready site waits for a request slot, not for a time.
+        // A ready site waits for a request slot or at the door, not for a time.
         if self.is_ready { late } else { self.earliest_ms(now, per_site).map_or(late, |at| at.min(late)) }
     }
 

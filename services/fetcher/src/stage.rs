@@ -16,21 +16,20 @@ use orbweaver_stage::{
     Actions, ByteBudget, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
 use orbweaver_store::{RobotsRow, Write};
-use orbweaver_url::{CrawlName, SiteName, Url};
+use orbweaver_url::{SiteName, Url};
 
 use crate::{
     active_dispatch::ActiveDispatch,
-    body::PackedBody,
+    addresses::Addresses,
     classify::refused_until,
-    client::{Attempt, Purpose, Request},
-    config::FetcherConfig,
+    config::{FetcherConfig, millis},
     dispatches::{Dispatches, InFlightPlan},
-    gates::{GateEvent, QueuedRequest, SiteGates},
+    gates::{GateEvent, SiteGates},
     metrics::FetcherMetrics,
     ownership::Ownership,
     profile::{Profiles, RequestProfile},
-    records::{body_room, outcome_record},
-    requests::{InFlight, Requests},
+    records::outcome_record,
+    requests::Requests,
     robots_cache::RobotsCache,
     robots_lookups::RobotsLookups,
     worker::{Done, Job},
@@ -56,6 +55,13 @@ pub(crate) enum FetchTarget {
 }
 
 impl FetchTarget {
+    pub(crate) fn url(&self) -> &Url {
+        match self {
+            Self::Page(active) => &active.url,
+            Self::Robots(_, url) => url,
+        }
+    }
+
     pub(crate) fn is_page_of(&self, partition: Partition) -> bool {
         matches!(self, Self::Page(active) if active.partition() == partition)
     }
@@ -71,19 +77,20 @@ pub struct FetcherStage {
     /// Number of requests in flight, for a progress display.
     in_flight: Arc<AtomicU64>,
     pub(crate) ownership: Ownership,
-    dispatches: Dispatches,
+    pub(crate) dispatches: Dispatches,
     pub(crate) requests: Requests,
     pub(crate) gates: SiteGates<FetchTarget>,
+    pub(crate) addresses: Addresses,
     pub(crate) robots: RobotsCache,
     pub(crate) lookups: RobotsLookups,
     /// Settings of sites and crawls.
     pub(crate) controls: Controls,
-    profiles: Profiles,
+    pub(crate) profiles: Profiles,
     /// Blocks read back from the log, until they can be applied. Sorted, like every collection that is iterated: the
     /// same events then lead to the same requests, in the same order.
     recalled_blocks: BTreeMap<SiteName, Millis>,
     looked_ms: Millis,
-    events: Vec<GateEvent<FetchTarget>>,
+    pub(crate) events: Vec<GateEvent<FetchTarget>>,
 }
 
 impl FetcherStage {
@@ -97,6 +104,7 @@ impl FetcherStage {
             dispatches: Dispatches::default(),
             requests: Requests::new(config.concurrency, memory),
             gates: SiteGates::new(config.concurrency),
+            addresses: Addresses::new(config.max_requests_per_address, millis(config.address_interval).unsigned_abs()),
             robots: RobotsCache::new(config.robots_cache_bytes),
             lookups: RobotsLookups::default(),
             controls: Controls::default(),
@@ -153,62 +161,6 @@ impl FetcherStage {
         self.admit(Box::new(ActiveDispatch::new(origin, ready, url)), at);
     }
 
-    /// Sends all requests that may be sent.
-    fn send_ready(&mut self, at: &mut At<'_>) {
-        let mut events = std::mem::take(&mut self.events);
-        // A fetcher that may have lost its partitions starts no request while the next owner does
-        // (docs/protocol.md#fenced-requests).
-        let free = if self.ownership.is_certain(at.now) { self.requests.free_slots() } else { 0 };
-        self.gates.poll(at.now, free, &mut events);
-        for turn in events.drain(..) {
-            match turn {
-                GateEvent::Send(site, QueuedRequest { payload, crawl, .. }) => self.send(site, crawl, payload, at),
-                GateEvent::Late(QueuedRequest { payload: FetchTarget::Page(active), .. }) => self.late(&active, at),
-                // Another dispatch may wait for it by now.
-                GateEvent::Late(QueuedRequest { payload: FetchTarget::Robots(key, url), .. }) => {
-                    self.ask_robots_at(&key, url, at);
-                }
-            }
-        }
-        self.events = events;
-        at.acts.parked.append(&mut self.dispatches.abandoned);
-        self.metrics.slots.set(i64::try_from(self.requests.slots).unwrap_or(i64::MAX));
-    }
-
-    /// Sends a request of a crawl.
-    fn send(&mut self, site: SiteName, crawl: CrawlName, mut target: FetchTarget, at: &mut At<'_>) {
-        let (request, room) = match &mut target {
-            FetchTarget::Page(active) => {
-                active.has_slot = true;
-                let profile = self.profiles.of(&crawl).clone();
-                let room = body_room(active, &profile, self.config.record_limit);
-                let (url, cookie) = (active.url.clone(), active.cookies.header());
-                (Request { url, purpose: Purpose::Page, cookie, profile }, room)
-            }
-            FetchTarget::Robots(key, url) => {
-                let lookup = self.lookups.get(key).map(|lookup| &lookup.profile);
-                let profile = lookup.unwrap_or(&self.profiles.configured).clone();
-                (Request { url: url.clone(), purpose: Purpose::Robots, cookie: None, profile }, 0)
-            }
-        };
-        let number = self.requests.start(site, crawl, target, at.now);
-        at.acts.jobs.push(Job::Ask { number, request, room });
-    }
-
-    fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {
-        let Some(InFlight { site, crawl, target, .. }) = self.requests.end(number) else { return };
-        self.metrics.asked(&crawl, &attempt, body.as_ref().map_or(0, |body| body.bytes));
-        self.gates.answered(&site, &crawl, attempt.answered_at_ms, at.now);
-        match target {
-            Some(FetchTarget::Page(active)) => self.conclude(active, attempt, body, at),
-            None => self.requests.free(1),
-            Some(FetchTarget::Robots(key, url)) => {
-                self.requests.free(1);
-                self.robots_answered(&key, &url, &attempt, at);
-            }
-        }
-    }
-
     /// Starts a call; must precede all other work of it.
     fn begin(&mut self, at: &mut At<'_>) {
         if self.ownership.was_suspended(at.now) {
@@ -231,6 +183,8 @@ impl FetcherStage {
         self.looked_ms = at.now;
         self.dispatches.completed.rotate(at.now);
         self.expire_lookups(at);
+        self.addresses.forget(at.now);
+        self.metrics.address_waits.set(i64::try_from(self.addresses.waiting()).unwrap_or(i64::MAX));
         self.metrics.in_flight.set(i64::try_from(self.requests.in_flight.len()).unwrap_or(i64::MAX));
         self.metrics.held.set(i64::try_from(self.gates.queued).unwrap_or(i64::MAX));
         self.metrics.sites.set(i64::try_from(self.gates.sites.len()).unwrap_or(i64::MAX));
@@ -241,6 +195,7 @@ impl FetcherStage {
     /// sends requests to the same sites meanwhile.
     fn leave_partition(&mut self, partition: Partition, drains: bool) {
         self.ownership.leave(partition);
+        self.share_addresses();
         let asked = if drains { self.requests.robots_keys() } else { HashSet::new() };
         for active in self.take_queued(|active| active.partition() == partition, &asked) {
             self.leave(&active);
@@ -341,6 +296,7 @@ impl Stage for FetcherStage {
 
     fn open(&mut self, opening: PartitionContext, now: Millis) {
         self.ownership.open(opening, now);
+        self.share_addresses();
         self.recalled_blocks.retain(|_, until_ms| *until_ms > now);
     }
 
@@ -387,6 +343,11 @@ impl Stage for FetcherStage {
         self.begin(at);
         match done {
             Done::Asked { number, attempt, body } => self.asked(number, *attempt, body, at),
+            Done::Located { site, host, located } => {
+                if self.addresses.located(&site, &host, located, now) {
+                    self.resume(&site, at);
+                }
+            }
             Done::Loaded { key, row } => self.robots_loaded(&key, row, at),
         }
         self.send_ready(at);
@@ -404,7 +365,7 @@ impl Stage for FetcherStage {
     fn next_tick(&self) -> Option<Millis> {
         let look = self.looked_ms.saturating_add(LOOK_EVERY_MS);
         let at_once = (!self.dispatches.abandoned.is_empty()).then_some(Millis::MIN);
-        at_once.into_iter().chain(self.gates.next_ms()).chain([look]).min()
+        at_once.into_iter().chain(self.gates.next_ms()).chain(self.addresses.next_ms()).chain([look]).min()
     }
 
     fn needs_proof(&self) -> bool {

@@ -1,10 +1,11 @@
 //! Effects: requests, reads of the store, and packing of bodies.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use orbweaver_messages::encoded_len;
 use orbweaver_stage::{ByteBudget, Clock, CpuMeter, Reservation, Worker, panics};
 use orbweaver_store::{RobotsRow, Store, StoreError};
+use orbweaver_url::SiteName;
 use tokio::{
     runtime::Handle,
     sync::{Semaphore, mpsc::UnboundedSender},
@@ -25,6 +26,8 @@ pub enum Job {
         /// Bytes that the page's record has left for its body, its content type and its headers.
         room: usize,
     },
+    /// Look up the address of a host, for the next request of a site.
+    Locate { site: SiteName, host: Arc<str> },
     /// Read a robots.txt from the store.
     Load { key: Arc<str> },
 }
@@ -39,6 +42,8 @@ pub enum Done {
         /// Body, if it is a page; it is then not in `attempt`.
         body: Option<PackedBody>,
     },
+    /// Result of [`Job::Locate`]; without an address if the client does not know it.
+    Located { site: SiteName, host: Arc<str>, located: Result<Option<IpAddr>, FetchError> },
     /// Result of [`Job::Load`].
     Loaded { key: Arc<str>, row: Option<RobotsRow> },
 }
@@ -104,6 +109,13 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                     });
                     // The receiver is gone once the stage has ended.
                     let _ = results.send(Done::Asked { number, attempt: Box::new(attempt), body });
+                });
+            }
+            Job::Locate { site, host } => {
+                let client = self.client.clone();
+                self.spawn(async move {
+                    let located = panics::caught(client.locate(&host)).await.unwrap_or(Err(FetchError::Internal));
+                    let _ = results.send(Done::Located { site, host, located });
                 });
             }
             Job::Load { key } => {

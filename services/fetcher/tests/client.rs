@@ -14,7 +14,8 @@ use std::{
 };
 
 use orbweaver_fetcher::{
-    Attempt, Body, Client, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request, RequestProfile,
+    Attempt, Body, Client, Destination, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request,
+    RequestProfile,
 };
 use orbweaver_settings::Section as _;
 use orbweaver_stage::{ByteBudget, SystemClock};
@@ -143,7 +144,13 @@ async fn ask(url: &str) -> Attempt {
 
 fn page_request(url: &str) -> Request {
     let profile = Arc::new(RequestProfile::of(&config()));
-    Request { url: Url::parse(url).unwrap(), purpose: Purpose::Page, cookie: None, profile }
+    Request {
+        url: Url::parse(url).unwrap(),
+        purpose: Purpose::Page,
+        cookie: None,
+        profile,
+        destination: Destination::Unlocated,
+    }
 }
 
 async fn answer_of(act: Act) -> Result<HttpResponse, FetchError> {
@@ -359,6 +366,41 @@ async fn addresses_that_are_not_public_are_not_dialled() {
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 0);
     assert_eq!(ask(&format!("http://any.localhost:{port}/")).await.result.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_request_goes_to_the_address_for_which_it_was_made_and_to_no_other() {
+    let server = Server::start(page("", b"x")).await;
+    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+    // The name does not exist, so only the address leads to the server.
+    let url = format!("http://no-such-host.invalid:{}/", server.address.port());
+    let at = |address: [u8; 4]| Request { destination: Destination::At(address.into()), ..page_request(&url) };
+    assert_eq!(asked(&client, at([127, 0, 0, 1])).await.result.unwrap().status, 200);
+    assert!(server.requests()[0].contains(&format!("host: no-such-host.invalid:{}", server.address.port())));
+    // The connection is still open, and would be used again.
+    assert_eq!(asked(&client, at([127, 0, 0, 2])).await.result.unwrap_err(), FetchError::Dns);
+    assert_eq!(asked(&client, at([127, 0, 0, 1])).await.result.unwrap().status, 200);
+    assert_eq!(server.requests().len(), 2);
+    let failed = Request { destination: Destination::Failed(FetchError::UnknownHost), ..page_request(&url) };
+    assert_eq!(asked(&client, failed).await.result.unwrap_err(), FetchError::UnknownHost);
+    assert_eq!(client.locate("any.localhost").await, Ok(Some([127, 0, 0, 1].into())));
+}
+
+#[tokio::test]
+async fn after_a_refused_connection_the_next_request_goes_to_another_address() {
+    // Closed on IPv4, unless another process has just taken the port there.
+    let Ok(listener) = TcpListener::bind("[::1]:0").await else { return };
+    let port = listener.local_addr().unwrap().port();
+    let (answer, _) = page("", b"x");
+    let task = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        serve(stream, (answer, Then::Close), Arc::default()).await;
+    });
+    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+    let request = || page_request(&format!("http://two.localhost:{port}/"));
+    assert_eq!(asked(&client, request()).await.result.unwrap_err(), FetchError::Connect);
+    assert_eq!(asked(&client, request()).await.result.unwrap().status, 200);
+    task.await.unwrap();
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use reqwest::{
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
-    Attempt, Body, Client, FetchError, HttpResponse, Purpose, Request,
+    Attempt, Body, Client, Destination, FetchError, HttpResponse, Purpose, Request,
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
@@ -96,24 +96,34 @@ impl HttpClient {
         }
     }
 
+    /// Notes that the host of a request is in use at its address; `None` if the host is an address.
+    async fn occupy(&self, request: &Request) -> Result<Option<InUse>, FetchError> {
+        let host = request.url.domain();
+        let address = match (request.destination, host) {
+            (Destination::Failed(failure), _) => return Err(failure),
+            (_, None) => return Ok(None),
+            (Destination::At(address), Some(_)) => address,
+            (Destination::Unlocated, Some(host)) => self.address_of(host).await?,
+        };
+        match host.and_then(|host| self.hosts.start(host, address)) {
+            Some(in_use) => Ok(Some(in_use)),
+            None => {
+                tracing::warn!(host, %address, "the host is in use at another address; its request is repeated later");
+                Err(FetchError::Dns)
+            }
+        }
+    }
+
     /// Sends a request. Returns the time at which the headers arrived, if they did, and the response.
     async fn attempt(
         &self,
         request: Request,
         memory: &mut Reservation,
     ) -> (Option<Millis>, Result<HttpResponse, FetchError>) {
-        let host = request.url.domain().map(str::to_owned);
-        let mut in_use = None;
-        if let Some(host) = &host {
-            let address = match self.address_of(host).await {
-                Ok(address) => address,
-                Err(failure) => return (None, Err(failure)),
-            };
-            in_use = self.hosts.start(host, address);
-            if in_use.is_none() {
-                return (None, Err(FetchError::Dns));
-            }
-        }
+        let mut in_use = match self.occupy(&request).await {
+            Ok(in_use) => in_use,
+            Err(failure) => return (None, Err(failure)),
+        };
         let deadline = Instant::now() + self.config.request_timeout;
         let (purpose, max_page_bytes) = (request.purpose, request.profile.max_body_bytes);
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
@@ -178,6 +188,10 @@ fn wanted(purpose: Purpose, max_page_bytes: usize, answer: &HttpResponse) -> Opt
 }
 
 impl Client for HttpClient {
+    fn locate<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<Option<IpAddr>, FetchError>> {
+        async move { self.address_of(host).await.map(Some) }.boxed()
+    }
+
     fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
             let requested_at_ms = self.clock.now();

@@ -6,9 +6,9 @@ mod resolver;
 #[cfg(test)]
 mod scripted;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use orbweaver_messages::Millis;
 use orbweaver_stage::Reservation;
 use orbweaver_url::Url;
@@ -37,6 +37,18 @@ pub struct Request {
     pub cookie: Option<String>,
     /// Settings of its crawl.
     pub profile: Arc<RequestProfile>,
+    pub destination: Destination,
+}
+
+/// Destination of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// An address that the client chooses.
+    Unlocated,
+    /// The address that [`Client::locate`] returned, or that is the host of the URL.
+    At(IpAddr),
+    /// The host has no address: the request fails.
+    Failed(FetchError),
 }
 
 /// Result of a request, with its times.
@@ -127,6 +139,12 @@ impl FetchError {
 
 /// Client for single requests. Cheap to share.
 pub trait Client: Send + Sync + 'static {
+    /// Returns the address to which the next request to a host goes; `None` if the client does not know it, so that
+    /// requests are not bounded by address.
+    fn locate<'a>(&'a self, _host: &'a str) -> BoxFuture<'a, Result<Option<IpAddr>, FetchError>> {
+        async { Ok(None) }.boxed()
+    }
+
     /// Sends one request, without redirects or retries. Ends within the configured timeouts. Grows `memory` with the
     /// body, and pauses reading while that has to wait.
     fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt>;

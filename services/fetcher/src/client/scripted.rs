@@ -2,13 +2,14 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use futures::{FutureExt, future::BoxFuture};
 use orbweaver_stage::{Clock, Reservation};
 
-use super::{Attempt, Client, FetchError, HttpResponse, Request};
+use super::{Attempt, Client, Destination, FetchError, HttpResponse, Request};
 
 type Script = HashMap<String, VecDeque<Result<HttpResponse, FetchError>>>;
 
@@ -18,18 +19,24 @@ pub(crate) struct ScriptedClient {
     clock: Arc<dyn Clock>,
     script: Mutex<Script>,
     asked: Mutex<Vec<Request>>,
+    addresses: Mutex<HashMap<String, Result<IpAddr, FetchError>>>,
 }
 
 impl ScriptedClient {
     /// Creates a client without results.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, script: Mutex::default(), asked: Mutex::default() }
+        Self { clock, script: Mutex::default(), asked: Mutex::default(), addresses: Mutex::default() }
     }
 
     /// Adds a result for a URL.
     pub(crate) fn on(&self, url: &str, result: Result<HttpResponse, FetchError>) {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         script.entry(url.to_owned()).or_default().push_back(result);
+    }
+
+    /// Sets the address of a host; others have none.
+    pub(crate) fn at(&self, host: &str, address: Result<IpAddr, FetchError>) {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), address);
     }
 
     /// Returns the requests so far, in order.
@@ -39,6 +46,10 @@ impl ScriptedClient {
 
     /// Answers a request without a future.
     pub(crate) fn answer(&self, request: Request) -> Attempt {
+        if let Destination::Failed(failure) = request.destination {
+            let now = self.clock.now();
+            return Attempt { requested_at_ms: now, answered_at_ms: now, ended_at_ms: now, result: Err(failure) };
+        }
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match script.get_mut(request.url.as_str()) {
             Some(answers) if answers.len() > 1 => answers.pop_front(),
@@ -53,6 +64,11 @@ impl ScriptedClient {
 }
 
 impl Client for ScriptedClient {
+    fn locate<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<Option<IpAddr>, FetchError>> {
+        let address = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(host).copied();
+        async move { address.transpose() }.boxed()
+    }
+
     fn ask<'a>(&'a self, request: Request, _: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         let attempt = self.answer(request);
         async move { attempt }.boxed()

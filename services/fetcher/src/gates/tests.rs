@@ -2,6 +2,17 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A door that is always open.
+struct Open;
+
+impl Door<usize> for Open {
+    fn admit(&mut self, _: &SiteName, _: &QueuedRequest<usize>) -> bool {
+        true
+    }
+
+    fn withdraw(&mut self, _: &SiteName) {}
+}
+
 fn queued_request(payload: usize, not_before_ms: Millis, interval_ms: u64) -> QueuedRequest<usize> {
     QueuedRequest {
         payload,
@@ -18,7 +29,7 @@ fn queued_request(payload: usize, not_before_ms: Millis, interval_ms: u64) -> Qu
 /// Returns the payloads that a poll sends.
 fn sent(gates: &mut SiteGates<usize>, now: Millis, free: usize) -> Vec<usize> {
     let mut turns = vec![];
-    gates.poll(now, free, &mut turns);
+    gates.poll(now, free, &mut Open, &mut turns);
     let payload = |turn| if let GateEvent::Send(_, request) = turn { Some(request.payload) } else { None };
     turns.into_iter().filter_map(payload).collect()
 }
@@ -29,6 +40,53 @@ fn crawl(number: usize) -> CrawlName {
 
 fn key(site: &str) -> SiteName {
     site.into()
+}
+
+/// A door that lets no site in until it is opened, and notes those that have left.
+#[derive(Default)]
+struct Closed {
+    is_open: bool,
+    left: Vec<SiteName>,
+}
+
+impl Door<usize> for Closed {
+    fn admit(&mut self, _: &SiteName, _: &QueuedRequest<usize>) -> bool {
+        self.is_open
+    }
+
+    fn withdraw(&mut self, site: &SiteName) {
+        self.left.push(site.clone());
+    }
+}
+
+#[test]
+fn a_site_that_waits_at_the_door_takes_no_slot_and_ends_its_late_requests() {
+    let (mut gates, mut door, mut events) = (SiteGates::new(8), Closed::default(), vec![]);
+    gates.push(&"a".into(), QueuedRequest { not_after_ms: 500, ..queued_request(0, 0, 0) }, 0, 0).unwrap();
+    gates.push(&"a".into(), queued_request(1, 0, 0), 0, 0).unwrap();
+    gates.push(&"b".into(), QueuedRequest { not_after_ms: 500, ..queued_request(2, 0, 0) }, 0, 0).unwrap();
+    gates.poll(1, 8, &mut door, &mut events);
+    gates.poll(2, 8, &mut door, &mut events);
+    assert!(events.is_empty() && gates.next_ms() == Some(501));
+    door.is_open = true;
+    gates.poll(501, 8, &mut door, &mut events);
+    let late = |event: &GateEvent<usize>| if let GateEvent::Late(request) = event { request.payload } else { 9 };
+    let mut ended: Vec<_> = events.drain(..).map(|event| late(&event)).collect();
+    ended.sort_unstable();
+    assert_eq!(ended, [0, 2], "and nothing is sent until the site is resumed");
+    assert!(gates.resume(&"a".into(), 502) && !gates.resume(&"b".into(), 502));
+    gates.poll(502, 8, &mut door, &mut events);
+    assert!(matches!(&events[..], [GateEvent::Send(_, request)] if request.payload == 1), "{events:?}");
+    assert!(door.left.is_empty());
+    // A request that ends while its site is ready again leaves nothing to send.
+    gates.answered(&key("a"), &crawl(0), 502, 502);
+    door.is_open = false;
+    gates.push(&"a".into(), queued_request(3, 0, 0), 0, 502).unwrap();
+    gates.poll(503, 8, &mut door, &mut events);
+    assert!(gates.resume(&"a".into(), 503));
+    assert_eq!(gates.take_where(|_| true), [3]);
+    gates.poll(503, 8, &mut door, &mut events);
+    assert_eq!(door.left, [key("a")]);
 }
 
 #[test]
@@ -125,7 +183,7 @@ fn a_block_gives_back_what_is_held_and_refuses_more_until_it_is_over() {
     assert_eq!((back, gates.queued), (vec![1, 0], 0));
     assert_eq!(gates.push(&"a".into(), queued_request(2, 0, 1000), 0, 59_999).unwrap_err().1, 60_000);
     let mut turns = vec![];
-    gates.poll(59_999, 8, &mut turns);
+    gates.poll(59_999, 8, &mut Open, &mut turns);
     assert_eq!(gates.blocked_until(&"a".into(), 59_999), Some(60_000), "not forgotten while it lasts");
     gates.push(&"a".into(), queued_request(3, 0, 1000), 0, 60_000).unwrap();
     assert_eq!(sent(&mut gates, 60_000, 8), [3]);
@@ -139,10 +197,10 @@ fn what_is_too_late_is_told_at_once_even_while_the_site_is_busy_or_no_slot_is_fr
     gates.push(&"a".into(), QueuedRequest { not_after_ms: 2000, ..queued_request(1, 0, 1000) }, 0, 1001).unwrap();
     gates.push(&"b".into(), QueuedRequest { not_after_ms: 2000, ..queued_request(2, 0, 0) }, 0, 1001).unwrap();
     let mut turns = vec![];
-    gates.poll(2000, 0, &mut turns);
+    gates.poll(2000, 0, &mut Open, &mut turns);
     assert!(turns.is_empty());
     assert_eq!(gates.next_ms(), Some(2001));
-    gates.poll(2001, 0, &mut turns);
+    gates.poll(2001, 0, &mut Open, &mut turns);
     let late: Vec<_> = turns.iter().map(|turn| matches!(turn, GateEvent::Late(_))).collect();
     assert_eq!((late, gates.queued), (vec![true, true], 0));
 }
@@ -333,7 +391,7 @@ proptest! {
                 seen_of_crawls.insert((site, crawl), at);
             }
             let mut turns = vec![];
-            gates.poll(now, concurrency - flying.len(), &mut turns);
+            gates.poll(now, concurrency - flying.len(), &mut Open, &mut turns);
             for turn in turns {
                 match turn {
                     GateEvent::Late(queued_request) => {

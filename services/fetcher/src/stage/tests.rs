@@ -16,13 +16,15 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::{
     classify,
-    client::{Body, FetchError, HttpResponse, ScriptedClient},
+    client::{Body, Client as _, Destination, FetchError, HttpResponse, ScriptedClient},
     worker,
 };
 
+mod addresses;
 mod clocks;
 mod dispatches;
 mod holds;
+mod loopback;
 mod profiles;
 mod redirects;
 mod robots;
@@ -48,6 +50,8 @@ struct Surroundings {
     /// Plans that are not yet durable, while `holds_plans` is set.
     plans: VecDeque<Plan<Write>>,
     holds_plans: bool,
+    /// Whether lookups of addresses are among `jobs`; otherwise they end at once.
+    holds_lookups: bool,
     next_offset: Offset,
 }
 
@@ -74,6 +78,7 @@ impl Surroundings {
             jobs: VecDeque::new(),
             plans: VecDeque::new(),
             holds_plans: false,
+            holds_lookups: false,
             next_offset: 0,
         };
         around.stage.owns_until(Millis::MAX);
@@ -171,6 +176,10 @@ impl Surroundings {
     fn call(&mut self, call: impl FnOnce(&mut FetcherStage, Millis, &mut Acts) -> Result<(), StageError>) {
         let (now, mut acts) = (self.now(), Actions::default());
         call(&mut self.stage, now, &mut acts).unwrap();
+        self.perform(acts);
+    }
+
+    fn perform(&mut self, mut acts: Acts) {
         for origin in acts.completes.drain(..) {
             self.complete(origin);
         }
@@ -179,8 +188,18 @@ impl Surroundings {
             self.rejected.push(reason);
         }
         self.parked.append(&mut acts.parked);
-        self.jobs.extend(acts.jobs);
         self.plans.extend(acts.plans);
+        for job in acts.jobs {
+            match job {
+                Job::Locate { site, host } if !self.holds_lookups => {
+                    let located = self.client.locate(&host).now_or_never().unwrap();
+                    let mut acts = Actions::default();
+                    self.stage.job_done(Done::Located { site, host, located }, self.now(), &mut acts).unwrap();
+                    self.perform(acts);
+                }
+                job => self.jobs.push_back(job),
+            }
+        }
     }
 
     fn complete(&mut self, origin: Origin) {
@@ -210,6 +229,7 @@ impl Surroundings {
                 self.land(plan);
             } else if let Some(job) = self.jobs.pop_front() {
                 let done = match job {
+                    Job::Locate { .. } => panic!("a lookup is held"),
                     Job::Load { key } => Done::Loaded { row: self.stored_robots.get(&*key).cloned(), key },
                     Job::Ask { number, request, room } => {
                         let job = (request, room, self.stage.memory().reservation());

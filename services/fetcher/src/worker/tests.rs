@@ -10,7 +10,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::*;
 use crate::{
     FetcherConfig, RequestProfile,
-    client::{HttpResponse, ScriptedClient},
+    client::{Destination, HttpResponse, ScriptedClient},
 };
 
 /// A store whose first calls fail.
@@ -82,6 +82,7 @@ fn request(purpose: Purpose) -> Request {
         purpose,
         cookie: None,
         profile: Arc::new(RequestProfile::of(&FetcherConfig::default())),
+        destination: Destination::Unlocated,
     }
 }
 

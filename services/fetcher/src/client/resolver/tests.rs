@@ -22,7 +22,7 @@ use super::*;
 
 /// Answer of the server to a query.
 enum Reply {
-    /// Records of the name that was asked for, with their TTL in seconds.
+    /// Records of the name in the query, with their TTL in seconds.
     Records(Vec<RData>, u32),
     /// These records.
     Chain(Vec<Record>),
