@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 const DIRECTORY: &str = "../../schemas/topics";
 /// Topics in the order of the data flow, in which commands and tables list them.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "crawl.seeds",
     "crawl.discovered",
     "crawl.frontier",
@@ -16,6 +16,7 @@ const ORDER: [&str; 12] = [
     "crawl.outcomes",
     "crawl.pages",
     "crawl.documents",
+    "crawl.changes",
     "crawl.sites",
     "crawl.control",
     "crawl.dead-letters",

@@ -5,7 +5,7 @@ use orbweaver_url::{CrawlName, SiteName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CrawlOrder, FetchProfile, Millis, is_default};
+use crate::{CrawlOrder, FetchProfile, Millis, RevisitPolicy, is_default};
 
 /// Set of URLs that belong to a crawl, relative to its seeds; variants from narrowest to widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -112,6 +112,9 @@ pub struct CrawlDefinition {
     /// Share of dispatches and fetch slots, relative to the other crawls that have any to do.
     #[serde(default = "equal_share", skip_serializing_if = "is_equal_share")]
     pub share: u32,
+    /// Revisits of its URLs; absent: each is visited once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revisit: Option<RevisitPolicy>,
     /// Settings that must not change.
     pub pins: Pins,
     /// Creation time.
@@ -157,9 +160,12 @@ pub struct PageCount {
     pub pages: u64,
     /// Dispatches of the crawl without an outcome.
     pub leased: u64,
-    /// URLs of the crawl in `crawl.frontier`, leased ones included.
+    /// URLs of the crawl in `crawl.frontier`, leased ones included, without those that sleep until their next visit.
     #[serde(default)]
     pub live: u64,
+    /// URLs of the crawl that sleep until their next visit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub asleep: u64,
     /// Offset in `crawl.outcomes` up to which outcomes are counted.
     pub upto: u64,
     /// Offset in `crawl.outcomes` below which all outcomes, of any crawl, are counted in earlier records of this
@@ -196,8 +202,11 @@ pub struct CompletionAnswer {
     pub open_for_ms: Millis,
     /// Offset up to which the writer has read `crawl.frontier`.
     pub end: u64,
-    /// URLs whose last record in `crawl.frontier` is not a tombstone.
+    /// URLs whose last record in `crawl.frontier` is not a tombstone, without those that sleep until their next visit.
     pub live: u64,
+    /// URLs that sleep until their next visit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub asleep: u64,
     /// Dispatches without an outcome.
     pub leased: u64,
     /// Offset in `crawl.frontier` up to which the last URL of the crawl that became live, or ceased to be, is contained.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FrontierUrl, Millis, UrlContext, is_default};
+use crate::{FrontierUrl, Millis, PageVersion, UrlContext, is_default};
 
 /// Time after the dispatch during which its request may be sent, in milliseconds; later it is deferred.
 pub const SEND_WINDOW_MS: Millis = 20_000;
@@ -71,6 +71,10 @@ pub struct Dispatch {
     /// 0: none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub definition: u64,
+    /// Known version of the page, for a conditional request, in a crawl with revisits; the outcome then has the version
+    /// that is found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<PageVersion>,
     /// Dispatch time, in milliseconds since the Unix epoch.
     pub dispatched_at_ms: Millis,
     /// Time after which it is deferred without a request.
@@ -91,6 +95,7 @@ impl Dispatch {
             blocks: waiting.blocks,
             written_at_ms: waiting.written_at_ms,
             definition: 0,
+            known: waiting.visits.as_ref().map(|visits| visits.version.clone()),
             dispatched_at_ms: now,
             not_after_ms: now + SEND_WINDOW_MS,
             expires_ms: now + DISPATCH_TTL_MS,

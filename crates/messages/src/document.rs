@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{SeedMetadata, Truncated};
+use crate::{SeedMetadata, Truncated, is_default};
 
 /// Record header with a document's fingerprint, as text, so that consumers can select documents without parsing all.
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
@@ -67,6 +67,9 @@ pub struct Document {
     /// Metadata of the seed that this page is, or that redirected here.
     #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
     pub metadata: SeedMetadata,
+    /// Number of the visit that found this version of the page; 0: the first one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub visit: u32,
     /// Canonical URL declared by the page, absolute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canonical: Option<String>,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Traps, UrlContext, is_default};
+use crate::{Millis, Traps, UrlContext, Visits, is_default};
 
 /// Queued URL: admitted, and without a final outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct FrontierUrl {
     /// Version of the crawl definition under which the URL was admitted: the offset of that record.
     #[serde(default, skip_serializing_if = "is_default")]
     pub definition: u64,
+    /// Ended visits, in a crawl with revisits: the URL sleeps until `not_before_ms`, or is being visited again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visits: Option<Box<Visits>>,
 }
 
 impl FrontierUrl {
@@ -59,6 +62,7 @@ impl FrontierUrl {
             written_at_ms: 0,
             admitted_at_ms: now,
             definition: 0,
+            visits: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{CLOCK_MARGIN_MS, DiscoveryKind, Dispatch, DispatchId, Millis, UrlContext};
+use crate::{CLOCK_MARGIN_MS, DiscoveryKind, Dispatch, DispatchId, Millis, PageVersion, UrlContext};
 
 /// Outcome reason of a dispatch whose record could not be processed; the record is in the dead letters.
 const REJECTED: &str = "rejected";
@@ -117,6 +117,9 @@ pub struct Outcome {
     /// Crawl delay of the site's robots.txt, if known, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crawl_delay_ms: Option<u64>,
+    /// Version of the page that was found, if it was found and the dispatch asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<PageVersion>,
 }
 
 impl Outcome {
@@ -141,6 +144,7 @@ impl Outcome {
             retry_at_ms: None,
             blocked_until_ms: None,
             crawl_delay_ms: None,
+            version: None,
         }
     }
 
@@ -165,6 +169,7 @@ impl Outcome {
             trail: read(context, "trail").unwrap_or_default(),
             priority: read(context, "priority").unwrap_or_default(),
             metadata: read(context, "metadata").unwrap_or_default(),
+            visit: read(context, "visit").unwrap_or_default(),
         };
         let dispatch = Dispatch {
             id: read(dispatch, "id").unwrap_or(DispatchId { epoch: 0, sequence: 0 }),
@@ -174,6 +179,7 @@ impl Outcome {
             blocks: 0,
             written_at_ms: 0,
             definition: 0,
+            known: None,
             dispatched_at_ms: read(dispatch, "dispatched_at_ms").unwrap_or(now),
             not_after_ms: now,
             expires_ms: now,

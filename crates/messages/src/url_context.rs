@@ -40,6 +40,9 @@ pub struct UrlContext {
     /// Metadata of the seed that this URL is, or that redirected here.
     #[serde(default, skip_serializing_if = "SeedMetadata::is_empty")]
     pub metadata: SeedMetadata,
+    /// Number of the visit, from 0; more than 0 only in a crawl with revisits.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub visit: u32,
 }
 
 impl UrlContext {
@@ -60,6 +63,7 @@ impl UrlContext {
             trail: Trail::default(),
             priority: Priority::default(),
             metadata: SeedMetadata::default(),
+            visit: 0,
         }
     }
 

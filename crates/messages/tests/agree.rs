@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use full::messages;
 use jsonschema::{Registry, Validator};
 use orbweaver_messages::topic::topics;
-use orbweaver_messages::{BodyEncoding, DiscoveryKind, OutcomeKind, Scope, SeenBatch, Traps, decode};
+use orbweaver_messages::{BodyEncoding, ChangeKind, DiscoveryKind, OutcomeKind, Scope, SeenBatch, Traps, decode};
 use orbweaver_url::{Fingerprint, slot_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -242,6 +242,7 @@ fn enums_have_the_same_variants() {
         (CONTEXT, "sighting", variants::<DiscoveryKind>()),
         ("page", "encoding", variants::<BodyEncoding>()),
         ("outcome", "kind", variants::<OutcomeKind>()),
+        ("page-change", "kind", variants::<ChangeKind>()),
         ("crawl-definition", "scope", variants::<Scope>()),
         ("crawl-definition", "traps", variants::<Traps>()),
         ("waiting", "traps", variants::<Traps>()),

@@ -17,6 +17,7 @@ use crate::{
     history::History,
     order, profile,
     revision::{Revision, RevisionError, changes},
+    revisit,
     rules::{PatternError, Rules},
     setting_error::SettingError,
 };
@@ -254,6 +255,7 @@ fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDef
     }
     profile::check(&definition.profile)?;
     order::check(&definition.order, definition.share)?;
+    revisit::check(definition.revisit)?;
     Ok(definition)
 }
 

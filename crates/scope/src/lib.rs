@@ -13,6 +13,7 @@
 //! | `pins` | comparison of the pinned settings of a crawl with those of a pipeline |
 //! | `profile` | permitted fetch profiles |
 //! | `order` | permitted orders; ranks and weights of URLs |
+//! | `revisit` | permitted revisit policies |
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
 //! | `sites` | settings of single sites |
@@ -30,6 +31,7 @@ mod order;
 mod pins;
 mod profile;
 mod revision;
+mod revisit;
 mod rules;
 mod setting;
 mod setting_error;
@@ -43,6 +45,7 @@ pub use order::{rank, rank_of_depth, weight};
 pub use pins::check_pins;
 pub use profile::RESERVED_HEADERS;
 pub use revision::{Revision, RevisionError};
+pub use revisit::{LONGEST_REVISIT, SHORTEST_REVISIT};
 pub use rules::{PATTERN_BYTES, PatternError, RuleRejection, Rules};
 pub use setting_error::SettingError;
 pub use sites::{SiteChange, SiteControls};

@@ -1,10 +1,10 @@
 //! Permitted changes of a running crawl.
 
-use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Scope, Traps};
+use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, RevisitPolicy, Scope, Traps};
 use orbweaver_url::CrawlName;
 
 use crate::{
-    order, profile,
+    order, profile, revisit,
     rules::{PatternError, Rules},
     setting_error::SettingError,
 };
@@ -36,6 +36,8 @@ pub struct Revision {
     pub order: Option<CrawlOrder>,
     /// New share.
     pub share: Option<u32>,
+    /// New revisit policy; `Some(None)` for no revisits: each URL then ends with its next visit.
+    pub revisit: Option<Option<RevisitPolicy>>,
 }
 
 /// Reason why a crawl cannot be changed as requested.
@@ -80,7 +82,7 @@ pub enum RevisionError {
     /// The patterns are unusable.
     #[error(transparent)]
     Patterns(#[from] PatternError),
-    /// A setting of the fetch profile or of the order is unusable.
+    /// A setting of the fetch profile, of the order or of the revisit policy is unusable.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
@@ -104,11 +106,13 @@ impl Revision {
             profile: self.profile.unwrap_or_else(|| current.profile.clone()),
             order: self.order.unwrap_or(current.order),
             share: self.share.unwrap_or(current.share),
+            revisit: self.revisit.unwrap_or(current.revisit),
             ..current.clone()
         };
         changes(current, &revised)?;
         profile::check(&revised.profile)?;
         order::check(&revised.order, revised.share)?;
+        revisit::check(revised.revisit)?;
         Rules::compile(&revised)?;
         Ok(revised)
     }
@@ -128,6 +132,7 @@ fn deleted(current: &CrawlDefinition) -> CrawlDefinition {
         max_pages: None,
         profile: FetchProfile::default(),
         order: CrawlOrder::default(),
+        revisit: None,
         deleted: true,
         ..current.clone()
     }

@@ -245,6 +245,7 @@ mod tests {
                 open_for_ms,
                 end: 0,
                 live: 0,
+                asleep: 0,
                 leased: 0,
                 moved: 7,
             };

@@ -46,6 +46,7 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
         site: context.site,
         via: context.via,
         metadata: context.metadata,
+        visit: context.visit,
         canonical: extracted.canonical,
         language: extracted.language,
         description: extracted.description,

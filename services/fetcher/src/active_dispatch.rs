@@ -1,7 +1,7 @@
 //! An active dispatch.
 
 use orbweaver_log::Partition;
-use orbweaver_messages::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis, ReadyDispatch};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis, PageVersion, ReadyDispatch};
 use orbweaver_stage::Origin;
 use orbweaver_url::{SiteName, Url, WideDomains};
 
@@ -109,6 +109,12 @@ impl ActiveDispatch {
         if !self.is_elsewhere() {
             self.asked_ms = Some((requested_ms, answered_ms));
         }
+    }
+
+    /// Returns the known version of the page, if the next request may be conditional on it: one that follows a redirect
+    /// may find another page.
+    pub(crate) fn known(&self) -> Option<&PageVersion> {
+        self.dispatch().known.as_ref().filter(|_| self.before.is_empty())
     }
 
     /// Continues with a redirect to `target`.

@@ -18,8 +18,8 @@ use crate::{
     client::{Attempt, FetchError, HttpResponse},
     gates::QueuedRequest,
     records::{
-        add_answer, add_times, attempted, discovered_record, of_own_site, outcome, outcome_record, page_record,
-        page_row, redirect_row,
+        add_answer, add_times, attempted, discovered_record, found_version, is_known, of_own_site, outcome,
+        outcome_record, page_record, page_row, redirect_row,
     },
     robots::{Block, Report},
     robots_cache::CachedRobots,
@@ -248,15 +248,22 @@ impl FetcherStage {
                     return self.end_passing(&active, verdict, Some(&attempt), at);
                 };
                 let answer = std::mem::take(answer);
-                let mut outcome = outcome(&active, OutcomeKind::Fetched, None, attempt.ended_at_ms);
+                let is_unchanged = is_known(&active, &body);
+                let kind = if is_unchanged { OutcomeKind::Unchanged } else { OutcomeKind::Fetched };
+                let mut outcome = outcome(&active, kind, None, attempt.ended_at_ms);
                 add_times(&mut outcome, &attempt);
                 add_answer(&mut outcome, &answer, Some(&body));
+                outcome.version = found_version(&active, &answer, Some(&body));
                 let row = page_write(&outcome, Some(&answer), Some(&body));
+                if is_unchanged {
+                    return self.end(&active, &outcome, vec![Step::Perform(vec![row])], at);
+                }
                 let record = page_record((&active, self.profile(&active)), &outcome, answer, body);
                 self.end(&active, &outcome, vec![Step::Perform(vec![row]), Step::Produce(vec![record])], at);
             }
             Verdict::Unchanged => {
-                let outcome = attempted(&active, OutcomeKind::Unchanged, None, &attempt);
+                let mut outcome = attempted(&active, OutcomeKind::Unchanged, None, &attempt);
+                outcome.version = attempt.result.as_ref().ok().and_then(|answer| found_version(&active, answer, None));
                 self.end(&active, &outcome, row_of_end(&outcome, attempt.result.as_ref().ok()), at);
             }
             Verdict::Redirected(target) => {

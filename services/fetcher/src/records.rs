@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Dispatch, Millis, Outcome, OutcomeKind, Page, Truncated, UrlContext,
-    encode, topic,
+    BodyEncoding, Discovered, DiscoveryKind, Dispatch, Millis, Outcome, OutcomeKind, Page, PageVersion, Truncated,
+    UrlContext, encode, topic,
 };
 use orbweaver_store::{PageRow, RedirectRow, event_time};
 use orbweaver_url::{SiteName, Url, WideDomains, partition_of, slot_of};
@@ -15,6 +15,9 @@ use crate::{
     client::{Attempt, HttpResponse},
     profile::RequestProfile,
 };
+
+/// Maximum length of a validator that is kept for the next visit, in bytes.
+const MAX_VALIDATOR_BYTES: usize = 512;
 
 /// Creates an outcome without the data of a request.
 pub(crate) fn outcome(
@@ -77,9 +80,36 @@ pub(crate) fn add_answer(outcome: &mut Outcome, answer: &HttpResponse, body: Opt
     outcome.bytes = body.map_or(0, |body| body.bytes);
 }
 
+/// Returns `true` if this content of a page is the known one.
+pub(crate) fn is_known(active: &ActiveDispatch, body: &PackedBody) -> bool {
+    let known = active.dispatch().known.as_ref().and_then(|known| known.content_hash.as_ref());
+    known == Some(&body.content_hash)
+}
+
+/// Returns the version of a page that was found, if the dispatch asks for it. What a 304 response omits is that of the
+/// known version.
+pub(crate) fn found_version(
+    active: &ActiveDispatch,
+    answer: &HttpResponse,
+    body: Option<&PackedBody>,
+) -> Option<PageVersion> {
+    let known = active.dispatch().known.clone()?;
+    let kept = |validator: &Option<String>| validator.clone().filter(|value| value.len() <= MAX_VALIDATOR_BYTES);
+    let (etag, last_modified) = (kept(&answer.etag), kept(&answer.last_modified));
+    Some(match body {
+        Some(body) => PageVersion { content_hash: Some(body.content_hash.clone()), etag, last_modified },
+        None => PageVersion {
+            content_hash: known.content_hash,
+            etag: etag.or(known.etag),
+            last_modified: last_modified.or(known.last_modified),
+        },
+    })
+}
+
 /// Returns the store's row of a URL that has ended.
 pub(crate) fn page_row(outcome: &Outcome, answer: Option<&HttpResponse>, body: Option<&PackedBody>) -> PageRow {
     let context = &outcome.context;
+    let version = outcome.version.clone().unwrap_or_default();
     PageRow {
         fingerprint: context.fingerprint,
         key: context.key().to_owned(),
@@ -90,10 +120,10 @@ pub(crate) fn page_row(outcome: &Outcome, answer: Option<&HttpResponse>, body: O
         outcome: outcome.kind.name().to_owned(),
         reason: outcome.reason.clone(),
         content_type: outcome.content_type.clone(),
-        etag: answer.and_then(|answer| answer.etag.clone()),
-        last_modified: answer.and_then(|answer| answer.last_modified.clone()),
+        etag: answer.and_then(|answer| answer.etag.clone()).or(version.etag),
+        last_modified: answer.and_then(|answer| answer.last_modified.clone()).or(version.last_modified),
         bytes: outcome.bytes,
-        content_hash: body.map(|body| body.content_hash.clone()),
+        content_hash: body.map(|body| body.content_hash.clone()).or(version.content_hash),
         depth: context.depth,
         via: context.via.clone(),
     }
@@ -250,12 +280,18 @@ mod tests {
                 priority: Priority::LOWEST,
                 // A control character takes six bytes in JSON.
                 metadata: metadata("\u{1}".repeat(MAX_METADATA_BYTES - 4)),
+                visit: u32::MAX,
             },
             attempt: u8::MAX,
             last_attempt: false,
             blocks: u8::MAX,
             written_at_ms: Millis::MAX,
             definition: u64::MAX,
+            known: Some(PageVersion {
+                content_hash: Some("0".repeat(32)),
+                etag: Some("\u{1}".repeat(MAX_VALIDATOR_BYTES)),
+                last_modified: Some("\u{1}".repeat(MAX_VALIDATOR_BYTES)),
+            }),
             dispatched_at_ms: Millis::MIN,
             not_after_ms: Millis::MAX,
             expires_ms: Millis::MAX,

@@ -107,13 +107,14 @@ impl FetcherStage {
                 let profile = self.profiles.of(&crawl).clone();
                 let room = body_room(active, &profile, self.config.record_limit);
                 let (url, cookie) = (active.url.clone(), active.cookies.header());
-                (Request { url, purpose: Purpose::Page, cookie, profile, destination }, room)
+                let known = active.known().cloned();
+                (Request { url, purpose: Purpose::Page, cookie, known, profile, destination }, room)
             }
             FetchTarget::Robots(key, url) => {
                 let lookup = self.lookups.get(key).map(|lookup| &lookup.profile);
                 let profile = lookup.unwrap_or(&self.profiles.configured).clone();
                 let (purpose, url) = (Purpose::Robots, url.clone());
-                (Request { url, purpose, cookie: None, profile, destination }, 0)
+                (Request { url, purpose, cookie: None, known: None, profile, destination }, 0)
             }
         };
         let address = if let Destination::At(address) = destination { Some(address) } else { None };

@@ -148,6 +148,7 @@ fn page_request(url: &str) -> Request {
         url: Url::parse(url).unwrap(),
         purpose: Purpose::Page,
         cookie: None,
+        known: None,
         profile,
         destination: Destination::Unlocated,
     }

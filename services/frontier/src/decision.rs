@@ -1,7 +1,7 @@
 //! The decisions of a frontier, as a closed set.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome};
+use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, PageChange};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
@@ -16,6 +16,8 @@ pub enum Decision {
     Park(Origin),
     /// A URL is leased.
     Dispatch(Box<Dispatch>),
+    /// A visit found this change of a page. It is appended before the record or the tombstone that follows the visit.
+    Change(Box<PageChange>),
     /// The URL's record is re-appended; then `completes` complete.
     Rewrite {
         /// The new record.

@@ -19,6 +19,7 @@ pub mod partition;
 mod plan_builder;
 mod probes;
 pub mod read_ahead;
+mod revisit;
 pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;

@@ -1,6 +1,6 @@
 //! Metric names, and alert conditions.
 
-use orbweaver_messages::{Outcome, OutcomeKind};
+use orbweaver_messages::{ChangeKind, Outcome, OutcomeKind};
 use orbweaver_scope::{CrawlLabels, LABELLED_CRAWLS, RuleRejection};
 use orbweaver_url::CrawlName;
 use prometheus::{
@@ -25,6 +25,11 @@ pub const OUTCOMES: &str = "orbweaver_frontier_outcomes_total";
 pub const CRAWL_OUTCOMES: &str = "orbweaver_frontier_crawl_outcomes_total";
 /// Queued URLs of each crawl that is defined, including leased ones (label `crawl`, as before). Alert: none.
 pub const CRAWL_URLS: &str = "orbweaver_frontier_crawl_waiting_urls";
+/// URLs of each crawl that sleep until their next visit (label `crawl`, as before). Alert: none.
+pub const ASLEEP: &str = "orbweaver_frontier_sleeping_urls";
+/// Changes of pages that visits found in crawls with revisits, by kind: `new`, `changed` or `gone`. Alert: none by itself; few
+/// of `changed` for many outcomes `unchanged` indicate visits that could be rarer.
+pub const CHANGES: &str = "orbweaver_frontier_page_changes_total";
 /// Leases that expired without an outcome. Alert: a steady increase, since dispatches are being lost.
 pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
 /// Stuck URLs: their dispatches were lost ten times while later ones were answered. Alert: any increase, since each is
@@ -64,6 +69,8 @@ pub struct FrontierMetrics {
     outcomes: IntCounterVec,
     crawl_outcomes: IntCounterVec,
     crawl_urls: IntGaugeVec,
+    asleep: IntGaugeVec,
+    changes: IntCounterVec,
     labels: CrawlLabels,
     pub(crate) expired: IntCounter,
     pub(crate) stuck: IntCounter,
@@ -88,6 +95,8 @@ impl FrontierMetrics {
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
             crawl_outcomes: counters!(CRAWL_OUTCOMES, "Outcomes by crawl and kind", &["crawl", "kind"], registry)?,
             crawl_urls: gauges!(CRAWL_URLS, "Queued URLs by crawl, including leased ones", &["crawl"], registry)?,
+            asleep: gauges!(ASLEEP, "URLs that sleep until their next visit, by crawl", &["crawl"], registry)?,
+            changes: counters!(CHANGES, "Changes of pages that visits found, by kind", &["kind"], registry)?,
             labels: CrawlLabels::default(),
             expired: counter!(EXPIRED, "Leases that expired without an outcome", registry)?,
             stuck: counter!(STUCK, "URLs abandoned because their dispatches were lost", registry)?,
@@ -102,6 +111,7 @@ impl FrontierMetrics {
         };
         let reasons = RuleRejection::ALL.iter().map(|outside| outside.name()).chain([TRAP]);
         reasons.for_each(|reason| drop(metrics.refused.with_label_values(&[reason])));
+        ChangeKind::ALL.iter().for_each(|kind| drop(metrics.changes.with_label_values(&[kind.name()])));
         OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));
         Ok(metrics)
     }
@@ -113,12 +123,20 @@ impl FrontierMetrics {
         self.crawl_outcomes.with_label_values(&[self.labels.of(&outcome.context.crawl), kind]).inc();
     }
 
-    /// Sets the number of queued URLs of each crawl.
-    pub(crate) fn show_urls<'a>(&mut self, crawls: impl Iterator<Item = (&'a CrawlName, u64)>) {
+    /// Counts a change of a page.
+    pub(crate) fn changed(&self, kind: ChangeKind) {
+        self.changes.with_label_values(&[kind.name()]).inc();
+    }
+
+    /// Sets the numbers of queued and of sleeping URLs of each crawl.
+    pub(crate) fn show_urls<'a>(&mut self, crawls: impl Iterator<Item = (&'a CrawlName, (u64, u64))>) {
         self.crawl_urls.reset();
-        for (crawl, urls) in crawls {
-            let gauge = self.crawl_urls.with_label_values(&[self.labels.of(crawl)]);
-            gauge.add(i64::try_from(urls).unwrap_or(i64::MAX));
+        self.asleep.reset();
+        for (crawl, (queued, asleep)) in crawls {
+            let label = self.labels.of(crawl);
+            for (gauges, urls) in [(&self.crawl_urls, queued), (&self.asleep, asleep)] {
+                gauges.with_label_values(&[label]).add(i64::try_from(urls).unwrap_or(i64::MAX));
+            }
         }
     }
 

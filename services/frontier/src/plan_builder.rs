@@ -4,7 +4,7 @@ use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
     DeadLetter, FrontierUrl, MessageError, Millis, Outcome, Topic, decode, encode,
-    topic::{DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED},
+    topic::{CHANGES, DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED},
 };
 use orbweaver_stage::{DEAD_LETTER_HEADER, Origin, Plan, Step, Token};
 use orbweaver_url::Fingerprint;
@@ -27,6 +27,8 @@ pub(crate) struct PlanBuilder {
     pub(crate) epoch: u64,
     now: Millis,
     emitted: Vec<Record>,
+    /// Changes of pages, which precede the records of their URLs.
+    changes: Vec<Record>,
     own: Vec<Record>,
     completes: Vec<Origin>,
     /// URLs that the frontier itself ends: dead letters of stuck URLs, then outcomes, then tombstones.
@@ -54,6 +56,9 @@ impl PlanBuilder {
             Decision::Rewrite { waiting, completes } => {
                 self.own.push(self.write(waiting.context.fingerprint, Some(encode(&*waiting))));
                 self.completes.extend(completes);
+            }
+            Decision::Change(change) => {
+                self.changes.push(self.record(CHANGES, &change.context.site, Some(encode(&*change))));
             }
             Decision::End { fingerprint, depth, ends, completes } => {
                 self.own.push(self.tombstone(fingerprint, depth, ends));
@@ -95,7 +100,9 @@ impl PlanBuilder {
     /// Converts everything to plans; `dispatches` returns the token of a plan with dispatches.
     pub(crate) fn finish(self, dispatches: impl FnOnce() -> Token, actions: &mut FrontierActions) {
         if !self.own.is_empty() {
-            actions.produce(self.own, self.completes);
+            let steps = [self.changes, self.own].into_iter().filter(|records| !records.is_empty());
+            let steps: Vec<_> = steps.map(Step::Produce).collect();
+            actions.plans.push(Plan { steps, completes: self.completes, token: None });
         }
         if !self.emitted.is_empty() {
             let steps = vec![Step::Produce(self.emitted)];

@@ -132,6 +132,7 @@ impl Probes {
                     open_for_ms: frontier.open_for_ms(),
                     end,
                     live: live.urls,
+                    asleep: live.asleep,
                     leased,
                     moved: live.moved,
                 };

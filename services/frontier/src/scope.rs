@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use orbweaver_log::ConsumerRecord;
-use orbweaver_messages::{DiscoveryKind, FrontierUrl};
+use orbweaver_messages::{DiscoveryKind, FrontierUrl, RevisitPolicy};
 use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, RuleRejection, SiteChange, SiteControls, Version};
 use orbweaver_url::CrawlName;
 
@@ -94,6 +94,13 @@ impl CrawlScopes {
     #[must_use]
     pub fn is_stopped(&self, crawl: &CrawlName) -> bool {
         self.definitions.applied(crawl).is_some_and(|applied| applied.rules.is_stopped())
+    }
+
+    /// Returns the revisit policy of a crawl; `None` if its URLs end with their next visit.
+    #[must_use]
+    pub fn revisit(&self, crawl: &CrawlName) -> Option<RevisitPolicy> {
+        let Applied { definition, rules, .. } = self.definitions.applied(crawl)?;
+        definition.revisit.filter(|_| !rules.is_stopped())
     }
 
     /// Returns `true` if a crawl has been deleted.

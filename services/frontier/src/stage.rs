@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration}
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition};
 use orbweaver_messages::{
-    Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Topic, decode,
+    Dispatch, LEASE_MS, Millis, Outcome, Topic, decode,
     topic::{CONTROL, FRONTIER, OUTCOMES, SCHEDULED},
 };
 use orbweaver_stage::{
@@ -19,7 +19,7 @@ use crate::{
     index::{CrawlKey, FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
     pages::PageCaps,
-    partition::PartitionFrontier,
+    partition::{PartitionFrontier, page_of},
     plan_builder::{PlanBuilder, frontier_record, tombstone_of},
     probes::Probes,
     scope::{ControlChange, CrawlScopes},
@@ -185,7 +185,7 @@ impl FrontierStage {
             }
             partition.report_live(|crawl, live| {
                 let name = self.names.get(&crawl);
-                name.inspect(|name| self.pages.set_live(*number, name, live)).is_some()
+                name.inspect(|name| self.pages.set_live(*number, name, (live.urls, live.asleep))).is_some()
             });
             self.pages.hold(*number, partition.capped_at());
             let counts = self.pages.write(*number, now);
@@ -239,6 +239,7 @@ impl FrontierStage {
             Decision::Refuse { outcome, .. } => {
                 self.metrics.refused.with_label_values(&[outcome.reason.as_deref().unwrap_or_default()]).inc();
             }
+            Decision::Change(change) => self.metrics.changed(change.kind),
             Decision::Complete(_) | Decision::Park(_) | Decision::End { .. } => {}
         }
     }
@@ -268,8 +269,9 @@ impl FrontierStage {
             self.busiest_at_ms = now;
             let held = self.open.values().map(PartitionFrontier::capped_urls).sum();
             self.metrics.show_pages(held, self.pages.capped());
-            let live = |key| self.open.values().map(|open| open.live(key).0.urls).sum::<u64>();
-            self.metrics.show_urls(self.names.iter().map(|(key, name)| (name, live(*key))));
+            let live = |key| self.open.values().map(move |open| open.live(key).0);
+            let counts = |key| live(key).fold((0, 0), |sum, live| (sum.0 + live.urls, sum.1 + live.asleep));
+            self.metrics.show_urls(self.names.iter().map(|(key, name)| (name, counts(*key))));
             let mut busiest = vec![];
             for partition in self.open.values_mut() {
                 busiest.extend(partition.busiest(5)?);
@@ -307,8 +309,7 @@ impl FrontierStage {
             },
             _ => {
                 let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { return Ok(()) };
-                let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&outcome.context.crawl);
-                self.pages.outcome(partition, record.offset, page_of);
+                self.pages.outcome(partition, record.offset, page_of(&outcome));
                 index.restore_outcome(record.offset, &outcome)
             }
         }

@@ -284,6 +284,7 @@ fn waiting(
         trail: if traps == Traps::Off { Trail::default() } else { record.trail.clone() },
         priority: record.priority,
         metadata: record.metadata.clone(),
+        visit: 0,
     };
     let content = record.content.filter(|_| traps != Traps::Off);
     let rank = rank(&definition.order, record.priority, depth, now);

@@ -144,6 +144,7 @@ impl Config {
             profile: FetchProfile::default(),
             order: CrawlOrder::default(),
             share: CrawlDefinition::EQUAL_SHARE,
+            revisit: None,
             pins,
             created_at_ms: now,
             replaces: vec![],

@@ -11,7 +11,10 @@ use orbweaver_scope::Revision;
 use orbweaver_url::{CrawlName, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::order;
+use crate::crawl::{
+    order,
+    revisit::{self, RevisitOption},
+};
 
 /// Heading of the options of `orbweaver crawl` that apply to a cluster only.
 #[cfg(feature = "cluster")]
@@ -144,6 +147,11 @@ pub struct Extent {
     /// `depth=70%,half-life=2days,answers=30%` [default: breadth-first].
     #[arg(long, value_name = "ORDER", value_parser = order::parse)]
     pub order: Option<CrawlOrder>,
+    /// Visit each URL again, and record new, changed and gone pages: the shortest interval between two visits, and
+    /// optionally the longest one, such as `1day` or `6hours..30days` [default of the longest: thirty times the shortest].
+    /// Pages that change rarely are visited more rarely. `never`: once.
+    #[arg(long, value_name = "INTERVAL[..LONGEST]|never", value_parser = revisit::parse)]
+    pub revisit: Option<RevisitOption>,
     /// Maximum link depth from a seed.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub max_depth: Option<Limit<u16>>,
@@ -165,6 +173,7 @@ impl Extent {
             max_pages: self.max_pages.map(|limit| limit.0),
             traps: self.traps,
             order: self.order,
+            revisit: self.revisit.map(|revisit| revisit.0),
             ..Revision::default()
         }
     }

@@ -8,7 +8,7 @@ use orbweaver_url::CrawlName;
 
 use crate::{
     random::Random,
-    revisions::{Revision, definition, pause, stop},
+    revisions::{Revision, definition, pause, revisit, stop},
     scenario::Scenario,
     web::{Expectation, Served, Web},
 };
@@ -28,7 +28,7 @@ pub struct CrawlPlan {
 }
 
 /// Draws a second crawl in four of ten schedules, with an interval from half to twice that of the services; it is paused and
-/// stopped as often as the first.
+/// stopped as often as the first. In half of these schedules it has revisits.
 pub(crate) fn second(random: &mut Random, web: &Web) -> Option<CrawlPlan> {
     if !random.chance(40) {
         return None;
@@ -38,9 +38,12 @@ pub(crate) fn second(random: &mut Random, web: &Web) -> Option<CrawlPlan> {
         interval_ms: Some((web.interval_ms * random.between(2, 8) / 4).max(100)),
         ..FetchProfile::default()
     };
-    let first = Revision { profile, ..Revision::default() };
+    let mut first = Revision { profile, ..Revision::default() };
+    let once = revisit(&mut random.split("revisits"), &mut first);
     let revisions = pause(random, &first, vec![]);
-    let revisions = stop(random, &first, revisions);
+    let mut revisions = stop(random, &first, revisions);
+    let last = revisions.last().unwrap_or(&first).clone();
+    revisions.extend(once.filter(|_| !last.stopped).map(|once| Revision { at_ms: once.at_ms, revisit: None, ..last }));
     let seeds = (0..random.between(1, 3)).map(|_| random.index(web.pages.len())).collect();
     let max_depth = random.chance(30).then(|| random.pick(&[1, 2, 3]));
     Some(CrawlPlan { name: CrawlName::new("second").unwrap_or_default(), seeds, max_depth, first, revisions })
@@ -73,6 +76,7 @@ impl Crawl {
             excluded: excluded.chain(&scenario.rejected).copied().chain(stopped).collect(),
             max_attempts: scenario.settings.max_attempts,
             served: served.clone(),
+            has_revisits: plan.first.revisit.is_some(),
             web,
         };
         Self { expected: Arc::new(expected), pending: plan.revisions.clone().into(), revised: vec![], plan }

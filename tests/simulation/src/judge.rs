@@ -169,6 +169,9 @@ pub(crate) fn outdated_rows(store: &MemoryStore, expected: &Expectation) -> Vec<
 
 /// Adds the requests of a crawl for pages beyond the necessary ones.
 pub(crate) fn count_repeats(repeats: &mut Repeats, expected: &Expectation) {
+    if expected.has_revisits {
+        return;
+    }
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for asked in expected.asked().filter(|asked| !asked.is_robots) {
         *counts.entry(asked.url).or_default() += 1;

@@ -22,11 +22,12 @@
 //! | [`groups`] | the coordinator: assignment of partitions to members |
 //! | [`network`] | access of a process to the log |
 //! | [`web`] | the web: generated, served, and its truth |
-//! | `observer`, `judge`, `pages` | completion, invariants, page counts |
+//! | `observer`, `judge`, `pages`, `changes` | completion, invariants, page counts, the change feed |
 //! | [`broken`] | disabled rules, to show that each is needed |
 //! | [`random`], [`time`], [`counts`] | randomness, virtual time, metrics |
 
 pub mod broken;
+mod changes;
 pub mod counts;
 pub mod crawls;
 pub mod faults;

@@ -105,7 +105,7 @@ impl Observer {
             let Ok(CrawlProgress::Complete { .. }) = progress else { continue };
             let now = self.time.elapsed_ms();
             let reported = format!("the crawl `{}` was reported complete at {now} ms", expected.crawl);
-            let violations = self.incomplete(expected, &reported);
+            let violations = self.incomplete(expected, expected.has_revisits, &reported);
             let mut observed = lock(&self.observed);
             observed.violations.extend(violations);
             observed.crawl_ms.entry(expected.crawl.clone()).or_insert(now);
@@ -122,21 +122,22 @@ impl Observer {
         let now = self.time.elapsed_ms();
         if observed.since_ms.is_none() {
             let reported = format!("completion was reported at {now} ms");
-            let violations = self.expected.iter().flat_map(|expected| self.incomplete(expected, &reported));
+            let violations = self.expected.iter().flat_map(|expected| self.incomplete(expected, false, &reported));
             observed.violations.extend(violations);
         }
         observed.first_ms.get_or_insert(now);
         observed.since_ms.get_or_insert(now);
     }
 
-    /// Describes the work of a crawl that is left, although the end was `reported`.
-    fn incomplete(&self, expected: &Expectation, reported: &str) -> Vec<String> {
+    /// Describes the work of a crawl that is left, although the end was `reported`. If they `may_sleep`, URLs that have been
+    /// visited are none.
+    fn incomplete(&self, expected: &Expectation, may_sleep: bool, reported: &str) -> Vec<String> {
         let documents = documents(&self.memory, &expected.crawl);
         let missing: Vec<_> = expected.truth().documents.into_iter().filter(|url| !documents.contains(url)).collect();
         let shown = missing.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
         let missing =
             (!missing.is_empty()).then(|| format!("{reported} although {} pages are missing: {shown}", missing.len()));
-        let waiting = waiting(&self.memory, &expected.crawl).into_iter().take(3);
+        let waiting = waiting(&self.memory, &expected.crawl, may_sleep).into_iter().take(3);
         missing
             .into_iter()
             .chain(waiting.map(|url| format!("{reported} although {url} waits in crawl.frontier")))
@@ -161,8 +162,9 @@ pub(crate) fn documents(log: &MemoryLog, crawl: &CrawlName) -> BTreeSet<String> 
         .collect()
 }
 
-/// Returns the URLs of a crawl whose last record in `crawl.frontier` is not a tombstone.
-fn waiting(log: &MemoryLog, crawl: &CrawlName) -> Vec<String> {
+/// Returns the URLs of a crawl whose last record in `crawl.frontier` is not a tombstone; without those that were visited if
+/// they `may_sleep`.
+fn waiting(log: &MemoryLog, crawl: &CrawlName, may_sleep: bool) -> Vec<String> {
     let mut last = BTreeMap::new();
     for record in tps(log, topic::FRONTIER).into_iter().flat_map(|tp| log.records(tp)) {
         if record.header(orbweaver_stage::CLAIM_HEADER).is_none() {
@@ -170,5 +172,6 @@ fn waiting(log: &MemoryLog, crawl: &CrawlName) -> Vec<String> {
         }
     }
     let queued = last.into_values().flatten().filter_map(|value| decode::<FrontierUrl>("frontier", Some(&value)).ok());
+    let queued = queued.filter(|queued| !may_sleep || queued.visits.is_none());
     queued.filter(|queued| queued.context.crawl == *crawl).map(|queued| queued.context.url).collect()
 }

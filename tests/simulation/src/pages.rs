@@ -72,5 +72,6 @@ impl PageTruth {
 /// Returns the crawl of an outcome that is a page.
 fn page_of(record: &ConsumerRecord) -> Option<CrawlName> {
     let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
-    outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.context.crawl)
+    let is_page = |outcome: &Outcome| outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
+    outcome.filter(is_page).map(|outcome| outcome.context.crawl)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope};
+use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, RevisitPolicy, Scope};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
 use crate::{crawls::CrawlPlan, random::Random, settings::Settings, web::Web};
@@ -24,6 +24,8 @@ pub struct Revision {
     pub profile: FetchProfile,
     /// Order of the pages that are admitted from then on.
     pub order: CrawlOrder,
+    /// Revisits from then on.
+    pub revisit: Option<RevisitPolicy>,
     /// Versions that it replaces; if empty, it applies in any case.
     pub replaces: Vec<u64>,
 }
@@ -105,6 +107,17 @@ pub(crate) fn stop(random: &mut Random, first: &Revision, mut revisions: Vec<Rev
     revisions
 }
 
+/// Gives the crawl revisits in half of the schedules, which end after some minutes: each URL then ends with its next visit.
+pub(crate) fn revisit(random: &mut Random, first: &mut Revision) -> Option<Revision> {
+    if !random.chance(50) {
+        return None;
+    }
+    let interval_ms = random.between(20_000, 120_000);
+    let max_interval_ms = interval_ms * random.between(1, 4);
+    first.revisit = Some(RevisitPolicy { interval_ms, max_interval_ms });
+    Some(Revision { at_ms: random.between(180_000, 720_000), ..Revision::default() })
+}
+
 /// Gives the crawl a fetch profile in one of four schedules, and another one later in half of these: with a user agent
 /// of its own, and an interval from half to twice that of the services.
 pub(crate) fn profile(
@@ -163,6 +176,7 @@ pub(crate) fn definition(crawl: &CrawlPlan, settings: &Settings, revision: &Revi
         profile: revision.profile.clone(),
         order: revision.order,
         share: CrawlDefinition::EQUAL_SHARE,
+        revisit: revision.revisit,
         pins: Pins {
             partitions: settings.partitions,
             suffix_list: SUFFIX_LIST_VERSION.to_owned(),

@@ -86,6 +86,8 @@ impl Scenario {
         let revisions = profile(&mut random.split("profile"), web.interval_ms, &mut first, revisions);
         let revisions = order(&mut random.split("order"), &mut first, revisions);
         let second = second(&mut random.split("second crawl"), &web);
+        let has_revisits = second.as_ref().is_some_and(|second| second.first.revisit.is_some());
+        web.version_ms = has_revisits.then(|| random.split("versions").between(30_000, 300_000));
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
             seed,

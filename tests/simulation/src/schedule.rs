@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     broken::Broken,
+    changes::judge_changes,
     counts::Counts,
     crawls::Crawl,
     faults::Planned,
@@ -320,6 +321,8 @@ impl Schedule {
         let observed = lock(&self.observed).clone();
         violations.extend(observed.violations);
         violations.extend(self.crawls.iter().flat_map(|crawl| judge_pages(&self.log, &crawl.expected)));
+        let revisited = self.crawls.iter().filter(|crawl| crawl.expected.has_revisits);
+        violations.extend(revisited.flat_map(|crawl| judge_changes(&self.log, crawl)));
         violations.extend(judge_dead_letters(&self.log, &self.served, &self.scenario.rejected));
         violations.extend(self.pages.judge(&self.log));
         let mut losses: Losses = vec![];

@@ -6,7 +6,8 @@ use std::iter::{once, repeat_n};
 
 use orbweaver_messages::{
     CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, Document,
-    FrontierUrl, Outcome, Page, PageCount, ReadyDispatch, ScopeEntry, Seed, SiteSettings, SiteState, decode, encode,
+    FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed, SiteSettings, SiteState,
+    decode, encode,
 };
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -22,7 +23,7 @@ pub(crate) struct Message {
 }
 
 /// Returns every JSON message, with the name of its schema.
-pub(crate) fn messages() -> [(&'static str, Message); 17] {
+pub(crate) fn messages() -> [(&'static str, Message); 18] {
     [
         ("seed", message::<Seed>()),
         ("discovered", message::<Discovered>()),
@@ -31,6 +32,7 @@ pub(crate) fn messages() -> [(&'static str, Message); 17] {
         ("ready", message::<ReadyDispatch>()),
         ("outcome", message::<Outcome>()),
         ("page", message::<Page>()),
+        ("page-change", message::<PageChange>()),
         ("document", message::<Document>()),
         ("site-memory", message::<SiteState>()),
         ("crawl-definition", message::<CrawlDefinition>()),

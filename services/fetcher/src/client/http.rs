@@ -160,7 +160,7 @@ impl HttpClient {
 
     /// Builds the request; `None` if its address is not public.
     fn prepare(&self, request: Request) -> Option<reqwest::Request> {
-        let Request { mut url, cookie, profile, .. } = request;
+        let Request { mut url, cookie, known, profile, .. } = request;
         if !self.config.allow_private && address::is_private(&url) {
             return None;
         }
@@ -171,6 +171,13 @@ impl HttpClient {
         asked.headers_mut().clone_from(&profile.headers);
         if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
             asked.headers_mut().insert(header::COOKIE, cookie);
+        }
+        let known = known.unwrap_or_default();
+        for (name, validator) in [(header::IF_NONE_MATCH, known.etag), (header::IF_MODIFIED_SINCE, known.last_modified)]
+        {
+            if let Some(validator) = validator.and_then(|validator| HeaderValue::from_str(&validator).ok()) {
+                asked.headers_mut().insert(name, validator);
+            }
         }
         Some(asked)
     }

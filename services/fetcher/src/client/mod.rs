@@ -9,7 +9,7 @@ mod scripted;
 use std::{net::IpAddr, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use orbweaver_messages::Millis;
+use orbweaver_messages::{Millis, PageVersion};
 use orbweaver_stage::Reservation;
 use orbweaver_url::Url;
 
@@ -35,6 +35,8 @@ pub struct Request {
     pub purpose: Purpose,
     /// Value of the header `Cookie`, if any.
     pub cookie: Option<String>,
+    /// Known version of the page: the response may have status 304 if it has not changed.
+    pub known: Option<PageVersion>,
     /// Settings of its crawl.
     pub profile: Arc<RequestProfile>,
     pub destination: Destination,

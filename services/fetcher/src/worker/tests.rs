@@ -81,6 +81,7 @@ fn request(purpose: Purpose) -> Request {
         url: Url::parse("https://a.example/").unwrap(),
         purpose,
         cookie: None,
+        known: None,
         profile: Arc::new(RequestProfile::of(&FetcherConfig::default())),
         destination: Destination::Unlocated,
     }

@@ -49,7 +49,7 @@ const AHEAD: usize = 32;
 /// Number of entries removed per write.
 const DISCARD_CHUNK: usize = 16_384;
 /// Table names with the version of their content: a store with any other table is discarded.
-const TABLES: [&str; 3] = ["places-7", "records-7", "orders-7"];
+const TABLES: [&str; 3] = ["places-8", "records-8", "orders-8"];
 /// File in the directory that marks the store as damaged.
 const CONDEMNED: &str = "condemned";
 

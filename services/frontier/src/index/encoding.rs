@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, Trail, Traps, UrlContext};
+use orbweaver_messages::{
+    ChangeRate, DiscoveryKind, FrontierUrl, Millis, PageVersion, Trail, Traps, UrlContext, Visits,
+};
 use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
@@ -108,7 +110,10 @@ pub(super) fn order_value(fingerprint: Fingerprint, entry: &IndexEntry) -> fjall
     let [high, low] = entry.depth.to_be_bytes();
     let [a, b, c, d] = entry.crawl.0.to_be_bytes();
     let fixed = [entry.failures, entry.blocks, high, low, a, b, c, d];
-    if entry.is_delayed() { [&fixed[..], &fingerprint.0].concat().into() } else { fixed.into() }
+    if !entry.is_delayed() {
+        return fixed.into();
+    }
+    [&fixed[..], &fingerprint.0, &[entry.asleep.into()]].concat().into()
 }
 
 /// Decodes an entry in an order, and its fingerprint if it is delayed. `None` if it is damaged.
@@ -119,7 +124,11 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
         _ => (i64::from_be_bytes(*rest.first_chunk()?), rest.get(8..)?),
     };
     let rest: &[u8; 18] = rest.try_into().ok()?;
-    let (fixed, fingerprint) = value.split_at_checked(8)?;
+    let (fixed, delayed) = value.split_at_checked(8)?;
+    let (fingerprint, asleep) = match delayed.split_last() {
+        Some((asleep, fingerprint)) => (Some(Fingerprint(fingerprint.try_into().ok()?)), *asleep != 0),
+        None => (None, false),
+    };
     let rank = read_rank(*rest[8..].first_chunk()?);
     let entry = IndexEntry {
         crawl: CrawlKey(u32::from_be_bytes(*fixed[4..].first_chunk()?)),
@@ -131,24 +140,30 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
         blocks: fixed[1],
         demoted: is_demoted(rank),
         not_before_ms,
+        asleep,
     };
-    Some((fingerprint.try_into().ok().map(Fingerprint), entry))
+    Some((fingerprint, entry))
 }
 
-/// Encodes an entry. The time comes last, and only for a delayed URL.
+/// Encodes an entry. The time, and whether the URL sleeps, come last, and only for a delayed URL.
 pub(super) fn entry_value(entry: &IndexEntry) -> fjall::UserValue {
-    let mut value = [0; 34];
+    let mut value = [0; 35];
     value[..18].copy_from_slice(&queue_key([0; 2], entry.site, entry.rank())[2..]);
     value[18..20].copy_from_slice(&entry.depth.to_be_bytes());
     value[20..22].copy_from_slice(&[entry.failures, entry.blocks]);
     value[22..26].copy_from_slice(&entry.crawl.0.to_be_bytes());
-    value[26..].copy_from_slice(&entry.not_before_ms.to_be_bytes());
+    value[26..34].copy_from_slice(&entry.not_before_ms.to_be_bytes());
+    value[34] = entry.asleep.into();
     if entry.is_delayed() { value.into() } else { value[..26].into() }
 }
 
 /// Decodes an entry. `None` if the value is damaged.
 pub(super) fn read_entry(value: &[u8]) -> Option<IndexEntry> {
     let (fixed, moment) = value.split_at_checked(26)?;
+    let (not_before_ms, asleep) = match moment.split_last() {
+        Some((asleep, moment)) => (i64::from_be_bytes(moment.try_into().ok()?), *asleep != 0),
+        None => (0, false),
+    };
     let rank = read_rank(*fixed[8..].first_chunk()?);
     Some(IndexEntry {
         offset: rank.1,
@@ -159,7 +174,8 @@ pub(super) fn read_entry(value: &[u8]) -> Option<IndexEntry> {
         depth: u16::from_be_bytes([fixed[18], fixed[19]]),
         failures: fixed[20],
         blocks: fixed[21],
-        not_before_ms: if moment.is_empty() { 0 } else { i64::from_be_bytes(moment.try_into().ok()?) },
+        not_before_ms,
+        asleep,
     })
 }
 
@@ -191,6 +207,47 @@ struct Stored<'a> {
     content: Option<u32>,
     #[serde(borrow)]
     metadata: Vec<(&'a str, &'a str)>,
+    visit: u32,
+    #[serde(borrow)]
+    visits: Option<StoredVisits<'a>>,
+}
+
+/// Stored form of [`Visits`].
+#[derive(Serialize, Deserialize)]
+struct StoredVisits<'a> {
+    /// Content hash, `ETag` and `Last-Modified` of the version.
+    #[serde(borrow)]
+    version: [Option<&'a str>; 3],
+    visited_at_ms: Millis,
+    misses: u8,
+    /// Intervals, and those with a change.
+    changes: [u16; 2],
+    span_ms: u64,
+}
+
+impl<'a> StoredVisits<'a> {
+    fn of(visits: &'a Visits) -> Self {
+        let Visits { version, visited_at_ms, misses, changes } = visits;
+        let PageVersion { content_hash, etag, last_modified } = version;
+        Self {
+            version: [content_hash.as_deref(), etag.as_deref(), last_modified.as_deref()],
+            visited_at_ms: *visited_at_ms,
+            misses: *misses,
+            changes: [changes.intervals, changes.changed],
+            span_ms: changes.span_ms,
+        }
+    }
+
+    fn read(&self) -> Visits {
+        let [content_hash, etag, last_modified] = self.version.map(|text| text.map(str::to_owned));
+        let [intervals, changed] = self.changes;
+        Visits {
+            version: PageVersion { content_hash, etag, last_modified },
+            visited_at_ms: self.visited_at_ms,
+            misses: self.misses,
+            changes: ChangeRate { intervals, changed, span_ms: self.span_ms },
+        }
+    }
 }
 
 /// Number of bits in `Stored::sighting` below the lost dispatches.
@@ -232,6 +289,8 @@ pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
         priority: context.priority.doublings(),
         content: waiting.content,
         metadata: context.metadata.iter().collect(),
+        visit: context.visit,
+        visits: waiting.visits.as_deref().map(StoredVisits::of),
     };
     let room = context.url.len() + context.via.as_deref().map_or(0, str::len) + context.site.len() + 64;
     #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialize into a vector")]
@@ -256,6 +315,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
             trail: stored.trail,
             priority: i64::from(stored.priority).try_into().ok()?,
             metadata: entries(&stored.metadata).try_into().ok()?,
+            visit: stored.visit,
         },
         traps: *TRAPS.get(usize::from(stored.traps))?,
         rank: stored.rank,
@@ -267,6 +327,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
         written_at_ms: stored.written_at_ms,
         admitted_at_ms: stored.admitted_at_ms,
         definition: stored.definition,
+        visits: stored.visits.as_ref().map(|visits| Box::new(visits.read())),
     })
 }
 
@@ -293,12 +354,13 @@ mod tests {
             blocks,
             demoted: failures > 127,
             not_before_ms: if blocks > 127 { not_before_ms } else { 0 },
+            asleep: blocks > 191 && not_before_ms > 0,
         })
     }
 
     proptest! {
         #[test]
-        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(entry in entry(), bytes in any::<[u8; 16]>(), cut in 0usize..34) {
+        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(entry in entry(), bytes in any::<[u8; 16]>(), cut in 0usize..35) {
             let (key, value) = (order_key([1, 2], &entry), order_value(Fingerprint(bytes), &entry));
             let fingerprint = entry.is_delayed().then_some(Fingerprint(bytes));
             prop_assert_eq!(read_order(&key, &value), Some((fingerprint, entry)));
@@ -332,6 +394,7 @@ mod tests {
                     chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
                     priority: i64::from(numbers.2 % 11).try_into().unwrap(),
                     metadata: entries(&[("a", texts[0].as_str())][..usize::from(numbers.2 % 2)]).try_into().unwrap(),
+                    visit: u32::from(numbers.0),
                     trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
                     ..UrlContext::of_seed(CrawlName::new(&texts[0]).unwrap_or_default(), texts[1].clone(), texts[3].as_str().into())
                 },
@@ -345,6 +408,16 @@ mod tests {
                 written_at_ms: numbers.3.wrapping_add(1),
                 admitted_at_ms: numbers.3,
                 definition: numbers.3.cast_unsigned(),
+                visits: (numbers.1 > 100).then(|| Box::new(Visits {
+                    version: PageVersion {
+                        content_hash: Some(texts[0].clone()),
+                        etag: (numbers.2 > 127).then(|| texts[1].clone()),
+                        last_modified: None,
+                    },
+                    visited_at_ms: numbers.3,
+                    misses: numbers.1,
+                    changes: ChangeRate { intervals: numbers.0, changed: 1, span_ms: numbers.3.unsigned_abs() },
+                })),
             };
             let value = record_value(&waiting);
             let _ = read_record(&value[..cut.index(value.len())]);

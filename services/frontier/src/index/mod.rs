@@ -21,10 +21,10 @@ mod memory;
 use std::collections::BTreeMap;
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{FrontierUrl, Millis};
+use orbweaver_messages::{FrontierUrl, Millis, UrlContext};
 use orbweaver_scope::rank_of_depth;
 use orbweaver_stage::IndexCheckpoint;
-use orbweaver_url::{CrawlName, Fingerprint, SiteName};
+use orbweaver_url::{CrawlName, Fingerprint};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub use disk::{DiskIndex, FrontierIndex};
@@ -32,17 +32,20 @@ pub use error::IndexError;
 pub use memory::MemoryIndex;
 
 /// Identifies the queue of a crawl at a site in eight bytes (xxh3 of both names): each crawl has its own queue at a
-/// site, so that a paused crawl does not block another. Two queues of one partition with the same id would share their
+/// site, so that a paused crawl does not block another, and a second one for revisits, so that new URLs neither delay
+/// them nor block them at the page cap. Two queues of one partition with the same id would share their
 /// order and scheduling, and nothing else; with ten million queues, this is expected once in some four hundred thousand
 /// pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueKey(pub u64);
 
 impl QueueKey {
-    /// Returns the key of a crawl's queue at this site.
+    /// Returns the key of the queue of a URL.
     #[must_use]
-    pub fn of(crawl: &CrawlName, site: &SiteName) -> Self {
-        Self(xxh3_64_with_seed(site.as_bytes(), xxh3_64(crawl.as_bytes())))
+    pub fn of(context: &UrlContext) -> Self {
+        let seed = xxh3_64(context.crawl.as_bytes());
+        let seed = if context.visit == 0 { seed } else { !seed };
+        Self(xxh3_64_with_seed(context.site.as_bytes(), seed))
     }
 }
 
@@ -100,29 +103,34 @@ pub struct IndexEntry {
     pub demoted: bool,
     /// 0 in the site's queue, otherwise the time until which the URL is delayed.
     pub not_before_ms: Millis,
+    /// Whether the URL sleeps until its next visit; only a delayed one does.
+    pub asleep: bool,
 }
 
 impl IndexEntry {
     /// Returns the entry of the record at `offset`, delayed if its earliest request time is later than `now`.
     #[must_use]
     pub fn of(waiting: &FrontierUrl, offset: Offset, now: Millis) -> Self {
+        let is_delayed = waiting.not_before_ms > now.max(0);
+        let is_untried = waiting.failures == 0 && waiting.blocks == 0;
         Self {
             offset,
             crawl: CrawlKey::of(&waiting.context.crawl),
-            site: QueueKey::of(&waiting.context.crawl, &waiting.context.site),
+            site: QueueKey::of(&waiting.context),
             depth: waiting.context.depth,
             by_weight: waiting.rank.unwrap_or_else(|| rank_of_depth(waiting.context.depth)).min(DEMOTED_RANK - 1),
             failures: waiting.failures,
             blocks: waiting.blocks,
             demoted: false,
-            not_before_ms: if waiting.not_before_ms > now.max(0) { waiting.not_before_ms } else { 0 },
+            not_before_ms: if is_delayed { waiting.not_before_ms } else { 0 },
+            asleep: is_delayed && is_untried && waiting.visits.is_some(),
         }
     }
 
     /// Returns the same entry, in its site's queue.
     #[must_use]
     pub fn queued(self) -> Self {
-        Self { not_before_ms: 0, ..self }
+        Self { not_before_ms: 0, asleep: false, ..self }
     }
 
     /// Returns `true` if the URL is delayed.

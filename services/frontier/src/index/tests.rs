@@ -15,6 +15,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> FrontierUrl {
         ..UrlContext::of_seed("test".parse().unwrap(), url, format!("{}.example", number % 3).into())
     };
     FrontierUrl {
+        visits: (number.is_multiple_of(2)).then(Box::default),
         blocks: number % 2,
         lost: number % 3,
         not_before_ms,
@@ -63,14 +64,11 @@ fn said(index: &mut dyn Index) -> Said {
     let entries: Vec<Option<IndexEntry>> = (0..24).map(|number| index.entry(fingerprint(number)).unwrap()).collect();
     for entry in entries.iter().flatten() {
         let waiting = index.waiting(entry.offset).unwrap();
-        assert_eq!(
-            (waiting.context.depth, QueueKey::of(&waiting.context.crawl, &waiting.context.site)),
-            (entry.depth, entry.site)
-        );
+        assert_eq!((waiting.context.depth, QueueKey::of(&waiting.context)), (entry.depth, entry.site));
     }
     let mut each = vec![];
     index.each(&mut |entry| each.push(entry)).unwrap();
-    let sites = (0..3).map(|site| QueueKey::of(&"default".parse().unwrap(), &format!("{site}.example").into()));
+    let sites = (0..3).map(|site| QueueKey::of(&waiting(site, 0, 0).context));
     let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
     let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
     let delayed = index.delayed(None, 200, 7).unwrap();

@@ -24,6 +24,8 @@ struct Sum {
     leased: u64,
     /// Live URLs, leased ones included.
     live: u64,
+    /// URLs that sleep until their next visit.
+    asleep: u64,
 }
 
 impl Sum {
@@ -78,6 +80,7 @@ impl Crawl {
         self.sum.pages = self.sum.pages.saturating_add(now.pages).saturating_sub(was.pages);
         self.sum.leased = self.sum.leased.saturating_add(now.leased).saturating_sub(was.leased);
         self.sum.live = self.sum.live.saturating_add(now.live).saturating_sub(was.live);
+        self.sum.asleep = self.sum.asleep.saturating_add(now.asleep).saturating_sub(was.asleep);
         if is_own {
             self.own = self.own.saturating_add(now.all()).saturating_sub(was.all());
         }
@@ -138,8 +141,10 @@ pub struct CrawlCounts {
     pub pages: u64,
     /// Dispatches without an outcome.
     pub leased: u64,
-    /// URLs in the frontier, leased ones included.
+    /// URLs in the frontier, leased ones included, without those that sleep.
     pub live: u64,
+    /// URLs that sleep until their next visit.
+    pub asleep: u64,
 }
 
 /// Progress of a crawl that has a page cap.
@@ -185,6 +190,14 @@ impl PageCaps {
         self.crawls[index].deleted = true;
     }
 
+    /// Returns the number of pages of a crawl that may be requested now, as [`PageCaps::slack`]; the page cap does not apply
+    /// to a revisit.
+    #[must_use]
+    pub fn slack_of(&self, crawl: &CrawlName, is_revisit: bool) -> u64 {
+        let is_paused = || self.crawl(crawl).is_some_and(|crawl| crawl.paused);
+        if is_revisit && !is_paused() { u64::MAX } else { self.slack(crawl) }
+    }
+
     /// Returns the number of pages of a crawl that may be requested now; none while it is paused. The remainder up to the
     /// cap may be larger if other instances may use it too.
     #[must_use]
@@ -206,8 +219,8 @@ impl PageCaps {
     /// Returns the counts of a crawl in all partitions, as far as they are known here.
     #[must_use]
     pub fn counts(&self, crawl: &CrawlName) -> CrawlCounts {
-        let Sum { pages, leased, live } = self.crawl(crawl).map_or(Sum::default(), |crawl| crawl.sum);
-        CrawlCounts { pages, leased, live }
+        let Sum { pages, leased, live, asleep } = self.crawl(crawl).map_or(Sum::default(), |crawl| crawl.sum);
+        CrawlCounts { pages, leased, live, asleep }
     }
 
     /// Returns the number of dispatches of a crawl without an outcome in a partition that is open here.
@@ -217,9 +230,9 @@ impl PageCaps {
         count.map_or(0, |count| count.now.leased)
     }
 
-    /// Sets the number of live URLs of a crawl in a partition.
-    pub fn set_live(&mut self, partition: Partition, crawl: &CrawlName, live: u64) {
-        self.change(partition, crawl, |now| Sum { live, ..now });
+    /// Sets the numbers of live and of sleeping URLs of a crawl in a partition.
+    pub fn set_live(&mut self, partition: Partition, crawl: &CrawlName, (live, asleep): (u64, u64)) {
+        self.change(partition, crawl, |now| Sum { live, asleep, ..now });
     }
 
     /// Returns the number of pages of all crawls in all partitions, as far as it is known here.
@@ -272,7 +285,8 @@ impl PageCaps {
             }
             return;
         }
-        let said = Sum { pages: record.pages, leased: record.leased, live: record.live };
+        let PageCount { pages, leased, live, asleep, .. } = *record;
+        let said = Sum { pages, leased, live, asleep };
         let was = std::mem::replace(&mut count.written, said);
         (count.epoch, count.written_upto, count.unsure) = (record.epoch, record.upto, false);
         if served_as.is_some() {
@@ -333,7 +347,7 @@ impl PageCaps {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
             crawl.own = crawl.own.saturating_add(count.now.all());
             crawl.own_written = crawl.own_written.saturating_add(count.written.all());
-            let now = Sum { leased: 0, live: 0, ..count.now };
+            let now = Sum { leased: 0, live: 0, asleep: 0, ..count.now };
             if now != count.written || count.unsure {
                 change(own, count, index);
             }

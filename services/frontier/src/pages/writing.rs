@@ -64,6 +64,7 @@ impl PageCaps {
                 pages: count.now.pages,
                 leased: count.now.leased,
                 live: count.now.live,
+                asleep: count.now.asleep,
                 upto: next,
                 since,
                 held_at: capped_at,

@@ -1,10 +1,11 @@
 //! Site queues paused by their crawl's page cap, or with their crawl.
 //!
 //! A queue pauses when its next URL belongs to a crawl at its cap, or to a paused one. Reaching a cap thus costs one check
-//! per site and raising it one scheduling step, regardless of queue length; URLs keep their place.
+//! per site and raising it one scheduling step, regardless of queue length; URLs keep their place. Revisits bring no
+//! further page: their queues pause only with their crawl.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::Millis;
+use orbweaver_messages::{Millis, UrlContext};
 use orbweaver_url::CrawlName;
 
 use super::{PartitionFrontier, RESUME_BATCH};
@@ -22,17 +23,14 @@ impl PartitionFrontier {
     #[must_use]
     pub fn capped_at(&self) -> Option<(Offset, &CrawlName)> {
         let is_idle = self.sites.capped() == self.sites.waiting() && self.active.is_empty() && self.outdated.is_empty();
-        let (crawl, _) = self.held.first_key_value()?;
+        let ((crawl, _), _) = self.held.first_key_value()?;
         is_idle.then_some((self.end, crawl))
     }
 
     /// Pauses the URL's queue until its crawl may send requests again; the URL stays first.
-    pub(super) fn pause_for_cap(&mut self, crawl: &CrawlName, entry: &IndexEntry, now: Millis) {
+    pub(super) fn pause_for_cap(&mut self, context: &UrlContext, entry: &IndexEntry, now: Millis) {
         self.sites.hold(entry, now);
-        match self.held.get_mut(crawl) {
-            Some(sites) => sites.push_back(entry.site),
-            None => drop(self.held.insert(crawl.to_owned(), [entry.site].into())),
-        }
+        self.held.entry((context.crawl.clone(), context.visit > 0)).or_default().push_back(entry.site);
     }
 
     /// Resumes as many queues per crawl as pages remain, up to `RESUME_BATCH`, which keeps a call short. Returns `true`
@@ -40,8 +38,8 @@ impl PartitionFrontier {
     pub(super) fn resume_after_cap(&mut self, turn: &DecisionContext<'_>) -> bool {
         let mut more = false;
         let Self { held, sites, .. } = self;
-        held.retain(|crawl, waiting| {
-            let slack = turn.pages.slack(crawl);
+        held.retain(|(crawl, is_revisit), waiting| {
+            let slack = turn.pages.slack_of(crawl, *is_revisit);
             for _ in 0..slack.min(RESUME_BATCH) {
                 let Some(site) = waiting.pop_front() else { break };
                 sites.resume_after_cap(site, turn.now);

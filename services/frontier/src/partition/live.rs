@@ -6,10 +6,13 @@ use orbweaver_log::Offset;
 
 use crate::index::{CrawlKey, IndexEntry};
 
-/// Live URLs of a crawl in a partition: those whose last record in `crawl.frontier` that was read is not a tombstone.
+/// Live URLs of a crawl in a partition: those whose last record in `crawl.frontier` that was read is not a tombstone, and
+/// that do not sleep until their next visit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Live {
     pub urls: u64,
+    /// URLs that sleep until their next visit.
+    pub asleep: u64,
     /// Offset in `crawl.frontier` up to which the last URL that became live, or ceased to be, is contained; at least the
     /// offset at which the partition was opened.
     pub moved: Offset,
@@ -21,6 +24,8 @@ pub(super) struct LiveUrls {
     crawls: HashMap<CrawlKey, Live>,
     /// Crawls whose number of live URLs has changed and was not reported.
     changed: BTreeSet<CrawlKey>,
+    /// URLs of all crawls that sleep.
+    asleep: u64,
     opened_at: Offset,
 }
 
@@ -32,21 +37,35 @@ impl LiveUrls {
 
     /// Counts a URL that is found at the opening.
     pub(super) fn count(&mut self, entry: &IndexEntry) {
-        self.change(entry.crawl, self.opened_at).urls += 1;
+        self.add(entry, self.opened_at);
     }
 
     /// Counts the replacement of a URL's entry by a record below `end`.
-    pub(super) fn replace(&mut self, old: Option<CrawlKey>, new: Option<CrawlKey>, end: Offset) {
-        if old == new {
+    pub(super) fn replace(&mut self, old: Option<&IndexEntry>, new: Option<&IndexEntry>, end: Offset) {
+        let counted_as = |entry: Option<&IndexEntry>| entry.map(|entry| (entry.crawl, entry.asleep));
+        if counted_as(old) == counted_as(new) {
             return;
         }
         if let Some(old) = old {
-            let live = self.change(old, end);
-            live.urls = live.urls.saturating_sub(1);
+            let live = self.change(old.crawl, end);
+            let counted = if old.asleep { &mut live.asleep } else { &mut live.urls };
+            *counted = counted.saturating_sub(1);
+            self.asleep = self.asleep.saturating_sub(old.asleep.into());
         }
         if let Some(new) = new {
-            self.change(new, end).urls += 1;
+            self.add(new, end);
         }
+    }
+
+    fn add(&mut self, entry: &IndexEntry, end: Offset) {
+        let live = self.change(entry.crawl, end);
+        *(if entry.asleep { &mut live.asleep } else { &mut live.urls }) += 1;
+        self.asleep += u64::from(entry.asleep);
+    }
+
+    /// Returns the number of URLs of all crawls that sleep.
+    pub(super) fn asleep(&self) -> u64 {
+        self.asleep
     }
 
     fn change(&mut self, crawl: CrawlKey, end: Offset) -> &mut Live {
@@ -58,12 +77,12 @@ impl LiveUrls {
 
     /// Returns the live URLs of a crawl.
     pub(super) fn of(&self, crawl: CrawlKey) -> Live {
-        self.crawls.get(&crawl).copied().unwrap_or(Live { urls: 0, moved: self.opened_at })
+        self.crawls.get(&crawl).copied().unwrap_or(Live { moved: self.opened_at, ..Live::default() })
     }
 
-    /// Passes each changed number of live URLs to `report`, again until it returns `true`.
-    pub(super) fn report(&mut self, mut report: impl FnMut(CrawlKey, u64) -> bool) {
+    /// Passes the live URLs of each crawl for which their number has changed to `report`, again until it returns `true`.
+    pub(super) fn report(&mut self, mut report: impl FnMut(CrawlKey, Live) -> bool) {
         let Self { crawls, changed, .. } = self;
-        changed.retain(|crawl| !report(*crawl, crawls.get(crawl).map_or(0, |live| live.urls)));
+        changed.retain(|crawl| !report(*crawl, crawls.get(crawl).copied().unwrap_or_default()));
     }
 }

@@ -11,19 +11,17 @@
 
 mod cap;
 mod live;
+mod merge;
 mod outcomes;
 mod patterns;
 mod records;
 mod restore;
 mod stopped;
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashMap, VecDeque},
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
-use orbweaver_messages::{Dispatch, DispatchId, FrontierUrl, Millis, Outcome, topic};
+use orbweaver_messages::{DiscoveryKind, Dispatch, DispatchId, FrontierUrl, Millis, Outcome, topic};
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin};
 use orbweaver_url::{CrawlName, Fingerprint};
@@ -35,12 +33,15 @@ use crate::{
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, is_demoted},
     leases::{Lease, Leases},
     offsets::Offsets,
+    revisit::EndedVisit,
     site_weight::CrawlTerms,
     sites::{SiteQueues, Source},
 };
 
 pub use live::Live;
 use live::LiveUrls;
+use merge::at_the_depth_of;
+pub(crate) use outcomes::page_of;
 pub(crate) use patterns::TRAP;
 
 /// Maximum number of records re-appended per call.
@@ -62,12 +63,31 @@ enum ActiveState {
     /// Awaits the outcome of a dispatch.
     Leased(DispatchId, Box<FrontierUrl>),
     /// Awaits its own new record, which was appended and has not been read back (docs/protocol.md#one-write-per-key:
-    /// one outstanding write for each key), with this time of the previous write to the store. The outcomes that have
-    /// ended the URL meanwhile, each with its depth, complete with the tombstone that follows.
-    Rewriting(Vec<(Origin, u16)>, Millis),
+    /// one outstanding write for each key).
+    Rewriting(Rewriting),
     /// The record at this offset has ended, at this depth; its tombstone was appended and has not been read back. A
     /// record that survives the tombstone keeps this time of the previous write to the store.
     Ended(Offset, u16, Millis),
+}
+
+/// New record of a URL that is being written.
+#[derive(Debug)]
+struct Rewriting {
+    /// Number of its visit.
+    visit: u32,
+    /// Its time of the previous write to the store.
+    written_at_ms: Millis,
+    /// Outcomes that have ended this visit meanwhile; they complete with the record that follows.
+    ended: Vec<(Origin, Ending)>,
+    /// Record of an earlier visit that demands another one now, and its origin.
+    again: Option<(Origin, Box<FrontierUrl>)>,
+}
+
+impl Rewriting {
+    fn of(waiting: &FrontierUrl) -> Self {
+        let (visit, written_at_ms) = (waiting.context.visit, waiting.written_at_ms);
+        Self { visit, written_at_ms, ended: vec![], again: None }
+    }
 }
 
 #[derive(Debug)]
@@ -82,19 +102,37 @@ impl Active {
     fn written_at_ms(&self) -> Millis {
         match &self.busy {
             ActiveState::Leased(_, waiting) => waiting.written_at_ms,
-            ActiveState::Rewriting(_, written_at_ms) | ActiveState::Ended(_, _, written_at_ms) => *written_at_ms,
+            ActiveState::Rewriting(rewriting) => rewriting.written_at_ms,
+            ActiveState::Ended(_, _, written_at_ms) => *written_at_ms,
         }
     }
 
     /// Returns `true` if a copy with a lesser depth takes precedence over this record: a queued copy of an ended URL, or
-    /// one whose own new record will follow this one.
+    /// one whose own new record will follow this one. Also if that is the record of a later visit.
     fn precedes(&self, waiting: &FrontierUrl) -> bool {
-        let is_copy = match self.busy {
+        let is_lesser = self.entry.depth < waiting.context.depth;
+        match &self.busy {
             ActiveState::Leased(..) => false,
-            ActiveState::Rewriting(..) => true,
-            ActiveState::Ended(ended, ..) => self.entry.offset != ended,
-        };
-        is_copy && self.entry.depth < waiting.context.depth
+            ActiveState::Rewriting(Rewriting { visit, .. }) if *visit > waiting.context.visit => true,
+            ActiveState::Rewriting(Rewriting { visit, .. }) => *visit == waiting.context.visit && is_lesser,
+            ActiveState::Ended(ended, ..) => self.entry.offset != *ended && is_lesser,
+        }
+    }
+
+    /// Keeps a record of an earlier visit than that of the new record, if it demands another visit. Returns `false` if it
+    /// does not, or if another record demands one already.
+    fn keeps(&mut self, origin: Origin, waiting: &FrontierUrl) -> bool {
+        let is_lesser = waiting.context.depth < self.entry.depth;
+        match &mut self.busy {
+            ActiveState::Rewriting(Rewriting { visit, again: again @ None, .. })
+                if *visit > waiting.context.visit
+                    && (is_lesser || waiting.context.sighting == DiscoveryKind::Recrawl) =>
+            {
+                *again = Some((origin, Box::new(waiting.clone())));
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -106,17 +144,18 @@ struct FoundLease {
     outcome: Option<(Offset, Option<Ending>)>,
 }
 
-/// End of a URL by a terminal outcome.
-#[derive(Debug, Clone, Copy)]
+/// End of a visit to a URL by a terminal outcome; without revisits, it ends the URL.
+#[derive(Debug)]
 struct Ending {
     depth: u16,
     /// Event time of the outcome.
     event_ms: Millis,
+    visit: EndedVisit,
 }
 
 impl Ending {
     fn of(outcome: &Outcome) -> Self {
-        Self { depth: outcome.context.depth, event_ms: outcome.event_ms() }
+        Self { depth: outcome.context.depth, event_ms: outcome.event_ms(), visit: EndedVisit::of(outcome) }
     }
 }
 
@@ -180,8 +219,8 @@ pub struct PartitionFrontier {
     /// Time for which the partition has been open, in milliseconds, and time of its last tick.
     open_for_ms: Millis,
     ticked_at_ms: Millis,
-    /// Sites whose queues are paused at a page cap, by crawl.
-    held: BTreeMap<CrawlName, VecDeque<QueueKey>>,
+    /// Queues that are paused at a page cap, or with their crawl, by crawl and by whether they are of revisits.
+    held: BTreeMap<(CrawlName, bool), VecDeque<QueueKey>>,
     /// Stopped crawls whose delayed URLs are being released, with the last delayed URL that was checked.
     stopped: BTreeMap<CrawlKey, Option<IndexEntry>>,
 }
@@ -278,8 +317,8 @@ impl PartitionFrontier {
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.context.fingerprint;
             let entry = IndexEntry { site, demoted: is_demoted(rank), ..IndexEntry::of(&waiting, offset, Millis::MAX) };
-            if turn.pages.slack(&waiting.context.crawl) == 0 {
-                self.pause_for_cap(&waiting.context.crawl, &entry, turn.now);
+            if turn.pages.slack_of(&waiting.context.crawl, waiting.context.visit > 0) == 0 {
+                self.pause_for_cap(&waiting.context, &entry, turn.now);
                 passed_over += 1;
                 continue;
             }
@@ -293,6 +332,9 @@ impl PartitionFrontier {
             let mut dispatch = Dispatch::of(&waiting, id, last, turn.now);
             dispatch.context.trail = trail;
             dispatch.definition = turn.scopes.version(&waiting.context.crawl);
+            if turn.scopes.revisit(&waiting.context.crawl).is_some() {
+                dispatch.known.get_or_insert_default();
+            }
             turn.out.push(Decision::Dispatch(Box::new(dispatch)));
             self.idle.remove(offset);
             turn.pages.add_lease(self.owner.partition, &waiting.context.crawl);
@@ -352,15 +394,26 @@ impl PartitionFrontier {
         (self.live.of(crawl), self.end)
     }
 
-    /// Passes each changed number of live URLs of a crawl to `report`, again until it returns `true`.
-    pub fn report_live(&mut self, report: impl FnMut(CrawlKey, u64) -> bool) {
+    /// Passes the live URLs of each crawl for which their number has changed to `report`, again until it returns `true`.
+    pub fn report_live(&mut self, report: impl FnMut(CrawlKey, Live) -> bool) {
         self.live.report(report);
     }
 
     /// Replaces the entry and the record of a URL in the index, or removes them.
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>) {
-        self.live.replace(old.map(|entry| entry.crawl), new.map(|(entry, _)| entry.crawl), self.end);
+        self.live.replace(old.as_ref(), new.as_ref().map(|(entry, _)| entry), self.end);
         self.index.replace(fingerprint, old, new);
+    }
+
+    /// Counts a URL in the queue of its new entry instead of that of its old one. URLs that sleep are in none, so that
+    /// memory follows the sites that may be requested.
+    fn recount(&mut self, old: Option<&IndexEntry>, new: Option<&IndexEntry>, now: Millis) {
+        if let Some(new) = new.filter(|new| !new.asleep) {
+            self.sites.admit(new);
+        }
+        if let Some(old) = old.filter(|old| !old.asleep) {
+            self.sites.remove_url(old.site, now);
+        }
     }
 
     /// Makes a URL idle: available in its site's queue, or delayed until its time.
@@ -433,7 +486,8 @@ impl PartitionFrontier {
     /// Re-appends the lowest queued records if they hold the commit point far below the log end
     /// (docs/protocol.md#re-append).
     fn reappend(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
-        let tolerated = self.config.reappend_above.max(4 * self.sites.waiting() as u64);
+        let all = self.sites.waiting() as u64 + self.live.asleep();
+        let tolerated = self.config.reappend_above.max(4 * all);
         // Only records below that offset: otherwise a lease on the lowest record would cause all others to be rewritten
         // repeatedly.
         let Some(behind) = self.end.checked_sub(tolerated) else { return Ok(()) };
@@ -445,23 +499,6 @@ impl PartitionFrontier {
             }
         }
         Ok(())
-    }
-}
-
-/// Returns the record of a URL that was discovered again: as in `lesser`, with the attempts of `other`.
-fn at_the_depth_of(lesser: FrontierUrl, other: &FrontierUrl) -> FrontierUrl {
-    let written_at_ms = lesser.written_at_ms.max(other.written_at_ms);
-    let FrontierUrl { failures, blocks, lost, not_before_ms, .. } = *other;
-    FrontierUrl { failures, blocks, lost, not_before_ms, written_at_ms, ..lesser }
-}
-
-/// Returns the record of a URL whose previous write to the store has this event time (docs/protocol.md#event-times): a
-/// copy with that time if the record has none or an earlier one.
-fn at_the_time_of(waiting: &FrontierUrl, written_at_ms: Millis) -> Cow<'_, FrontierUrl> {
-    if waiting.written_at_ms < written_at_ms {
-        Cow::Owned(FrontierUrl { written_at_ms, ..waiting.clone() })
-    } else {
-        Cow::Borrowed(waiting)
     }
 }
 

@@ -2,13 +2,14 @@
 
 use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, STUCK};
 use orbweaver_stage::Origin;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
-use super::{Active, ActiveState, Ending, PartitionFrontier};
+use super::{Active, ActiveState, Ending, PartitionFrontier, Rewriting};
 use crate::{
     decision::{Decision, DecisionContext},
     index::{IndexEntry, IndexError, QueueKey},
     leases::{LOST_DISPATCHES, Lease},
+    revisit::Change,
     site_weight::score,
 };
 
@@ -24,18 +25,18 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         self.limit.count();
-        let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&outcome.context.crawl);
-        turn.pages.outcome(self.owner.partition, origin.offset, page_of);
+        turn.pages.outcome(self.owner.partition, origin.offset, page_of(outcome));
         if let Some(delay) = outcome.crawl_delay_ms {
-            self.sites.learn_delay(QueueKey::of(&outcome.context.crawl, &outcome.context.site), delay);
+            self.sites.learn_delay(QueueKey::of(&outcome.context), delay);
         }
         if let Some(score) = score(outcome) {
-            self.sites.learn_score(QueueKey::of(&outcome.context.crawl, &outcome.context.site), score);
+            self.sites.learn_score(QueueKey::of(&outcome.context), score);
         }
         let fingerprint = outcome.context.fingerprint;
-        let (leased, has_lesser) = match self.active.get(&fingerprint) {
-            Some(Active { entry, busy: ActiveState::Leased(id, _) }) => {
-                (Some(*id), entry.depth < outcome.context.depth)
+        let (leased, is_outdated) = match self.active.get(&fingerprint) {
+            Some(Active { entry, busy: ActiveState::Leased(id, waiting) }) => {
+                let of_another_visit = waiting.context.visit != outcome.context.visit;
+                (Some(*id), entry.depth < outcome.context.depth || of_another_visit)
             }
             _ => (None, false),
         };
@@ -43,10 +44,10 @@ impl PartitionFrontier {
         if leased.is_some() && is_a_fetchers(outcome) {
             self.leases.answer(outcome.id, fingerprint);
         }
-        // docs/protocol.md#attempts: a terminal outcome counts regardless of its id, any other only if its attempt is
-        // current. A terminal outcome of a greater depth must be current too, since the lease may be for the lesser
-        // depth.
-        if leased != Some(outcome.id) && (!outcome.kind.is_terminal() || has_lesser) {
+        // docs/protocol.md#attempts: a terminal outcome of the visit counts regardless of its id, any other only if its
+        // attempt is current. A terminal outcome of a greater depth must be current too, since the lease may be for the
+        // lesser depth.
+        if leased != Some(outcome.id) && (!outcome.kind.is_terminal() || is_outdated) {
             turn.out.push(Decision::Complete(origin));
             return Ok(());
         }
@@ -64,14 +65,16 @@ impl PartitionFrontier {
             }
             Some(mut active) => {
                 match &mut active.busy {
-                    // The new record is being written; the tombstone must follow it.
-                    ActiveState::Rewriting(outcomes, _) => outcomes.push((origin, outcome.context.depth)),
-                    ActiveState::Ended(..) | ActiveState::Leased(..) => turn.out.push(Decision::Complete(origin)),
+                    // The new record is being written; what follows from the end of the visit must follow it.
+                    ActiveState::Rewriting(rewriting) if rewriting.visit == outcome.context.visit => {
+                        rewriting.ended.push((origin, Ending::of(outcome)));
+                    }
+                    _ => turn.out.push(Decision::Complete(origin)),
                 }
                 self.active.insert(fingerprint, active);
             }
             None => {
-                if !self.end_queued(fingerprint, Ending::of(outcome), Some(origin), turn)? {
+                if !self.end_queued(fingerprint, &Ending::of(outcome), Some(origin), turn)? {
                     turn.out.push(Decision::Complete(origin));
                 }
             }
@@ -84,15 +87,18 @@ impl PartitionFrontier {
     fn end_queued(
         &mut self,
         fingerprint: Fingerprint,
-        ending: Ending,
+        ending: &Ending,
         outcome: Option<Origin>,
         turn: &mut DecisionContext<'_>,
     ) -> Result<bool, IndexError> {
         let entry = self.index.entry(fingerprint)?.filter(|entry| entry.depth >= ending.depth);
         let Some(entry) = entry else { return Ok(false) };
+        let waiting = self.index.waiting(entry.offset)?;
+        if waiting.context.visit != ending.visit.number {
+            return Ok(false);
+        }
         self.end_idle(&entry);
-        let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
-        self.end(outcome, ending, (fingerprint, entry, written_at_ms), turn);
+        self.end_visit(outcome.into_iter().collect(), ending, (entry, &waiting), turn);
         Ok(true)
     }
 
@@ -105,7 +111,6 @@ impl PartitionFrontier {
         outcome: &Outcome,
         turn: &mut DecisionContext<'_>,
     ) {
-        let fingerprint = outcome.context.fingerprint;
         // docs/protocol.md#attempts: only a request that was made counts.
         let made = u8::from(outcome.requested_at_ms.is_some());
         // The URLs of a stopped crawl end when they are dispatched next: nothing delays that.
@@ -149,7 +154,7 @@ impl PartitionFrontier {
             | OutcomeKind::Redirected
             | OutcomeKind::Refused
             | OutcomeKind::Gone => {
-                self.end(Some(origin), Ending::of(outcome), (fingerprint, entry, waiting.written_at_ms), turn);
+                self.end_visit(vec![origin], &Ending::of(outcome), (entry, &waiting), turn);
             }
         }
     }
@@ -158,26 +163,40 @@ impl PartitionFrontier {
     pub(super) fn end_copies(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         for (fingerprint, ending) in std::mem::take(&mut self.copies) {
             if !self.active.contains_key(&fingerprint) {
-                self.end_queued(fingerprint, ending, None, turn)?;
+                self.end_queued(fingerprint, &ending, None, turn)?;
             }
         }
         Ok(())
     }
 
-    /// Ends a URL, whose record has this time of the previous write; `outcome` completes with it. The URL leaves the
-    /// index when its tombstone is read back.
-    fn end(
+    /// Ends the visit to a URL, with this entry and record; `completes` complete with it. In a crawl with revisits, the URL
+    /// sleeps until the next one; otherwise it has ended, and leaves the index when its tombstone is read back.
+    pub(super) fn end_visit(
         &mut self,
-        outcome: Option<Origin>,
-        Ending { depth, event_ms }: Ending,
-        (fingerprint, entry, written_at_ms): (Fingerprint, IndexEntry, Millis),
+        mut completes: Vec<Origin>,
+        Ending { depth, event_ms, visit }: &Ending,
+        (entry, waiting): (IndexEntry, &FrontierUrl),
         turn: &mut DecisionContext<'_>,
     ) {
-        let busy = ActiveState::Ended(entry.offset, depth, written_at_ms.max(event_ms));
+        let fingerprint = waiting.context.fingerprint;
+        let written_at_ms = waiting.written_at_ms.max(*event_ms);
+        completes.push(self.owner.origin(entry.offset));
+        let change = Change::of(waiting, visit);
+        let policy = turn.scopes.revisit(&waiting.context.crawl);
+        if policy.is_some() || waiting.visits.is_some() {
+            turn.out.extend(change.page_change(waiting).map(|change| Decision::Change(Box::new(change))));
+        }
+        if let Some(policy) = policy {
+            let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(&policy, waiting) });
+            let busy = ActiveState::Rewriting(Rewriting::of(&waiting));
+            self.active.insert(fingerprint, Active { entry, busy });
+            turn.out.push(Decision::Rewrite { waiting, completes });
+            return;
+        }
+        let busy = ActiveState::Ended(entry.offset, *depth, written_at_ms);
         self.active.insert(fingerprint, Active { entry, busy });
-        self.sites.remove_url(entry.site, turn.now);
-        let completes = outcome.into_iter().chain([self.owner.origin(entry.offset)]).collect();
-        turn.out.push(Decision::End { fingerprint, depth, ends: entry.offset, completes });
+        self.recount(Some(&entry), None, turn.now);
+        turn.out.push(Decision::End { fingerprint, depth: *depth, ends: entry.offset, completes });
     }
 
     /// Handles an expired lease: its URL is queued with the same number of attempts (docs/protocol.md#attempts), unless
@@ -243,6 +262,12 @@ impl PartitionFrontier {
         turn.pages.remove_lease(self.owner.partition, &waiting.context.crawl);
         self.leases.end(waiting.context.fingerprint)
     }
+}
+
+/// Returns the crawl whose pages an outcome increases: that of a page that was found by the first visit.
+pub(crate) fn page_of(outcome: &Outcome) -> Option<&CrawlName> {
+    let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
+    is_page.then_some(&outcome.context.crawl)
 }
 
 /// Returns `true` if a fetcher wrote this outcome: those of rate-limiters and frontiers do not prove that dispatches

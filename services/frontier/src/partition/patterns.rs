@@ -26,6 +26,9 @@ impl PartitionFrontier {
 
     /// Returns the entry of a newly queued URL, and learns the content of the page on which it was found.
     pub(super) fn placed(&mut self, entry: IndexEntry, waiting: &FrontierUrl) -> IndexEntry {
+        if waiting.context.visit > 0 {
+            return entry;
+        }
         self.patterns.learn(waiting);
         if self.patterns.is_behind(waiting) { self.demote(entry) } else { entry }
     }
@@ -44,6 +47,10 @@ impl PartitionFrontier {
         }
         if waiting.traps == Traps::Off {
             return Ok(Some(Trail::default()));
+        }
+        // A revisit is not a further URL of its pattern.
+        if waiting.context.visit > 0 {
+            return Ok(Some(waiting.context.trail.clone()));
         }
         let (pattern, verdict) = self.patterns.judge(waiting);
         match verdict {

@@ -6,7 +6,10 @@ use orbweaver_messages::FrontierUrl;
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use super::{Active, ActiveState, PartitionFrontier, at_the_depth_of, at_the_time_of};
+use super::{
+    Active, ActiveState, Ending, PartitionFrontier, Rewriting,
+    merge::{at_the_time_of, merged, stands, with_older},
+};
 use crate::{
     decision::{Decision, DecisionContext, Tombstone},
     index::{IndexEntry, IndexError},
@@ -28,26 +31,35 @@ impl PartitionFrontier {
             None => self.index.entry(fingerprint)?,
         };
         // docs/protocol.md#event-times: the record of a URL that is discovered again has no time of a previous write.
-        let known_ms = match (&was, old) {
-            (Some(active), _) => active.written_at_ms(),
-            (None, Some(old)) => self.index.waiting(old.offset)?.written_at_ms,
-            (None, None) => 0,
+        let queued = match (&was, old) {
+            (Some(active), _) => at_the_time_of(waiting, active.written_at_ms()),
+            (None, Some(old)) => {
+                let known = self.index.waiting(old.offset)?;
+                if stands(&known, waiting) {
+                    // The URL stays in its present state until the record that stands is read back.
+                    self.end_idle(&old);
+                    self.rewrite(old, Box::new(merged(&known, waiting).into_owned()), vec![origin], turn);
+                    self.index.mark(fingerprint, Some(old.offset));
+                    return Ok(());
+                }
+                merged(&known, waiting)
+            }
+            (None, None) => Cow::Borrowed(waiting),
         };
-        let timed = at_the_time_of(waiting, known_ms);
-        let lacks_time = matches!(timed, Cow::Owned(_));
-        self.queue(origin, (&*timed, lacks_time), (was, old), turn)?;
+        let is_changed = matches!(queued, Cow::Owned(_));
+        self.queue(origin, (&*queued, is_changed), (was, old), turn)?;
         // Otherwise the queued record is still being appended, or will be when a tombstone in flight is read.
-        let is_last = !lacks_time && self.index.entry(fingerprint)?.is_some_and(|entry| entry.offset == origin.offset);
+        let is_last = !is_changed && self.index.entry(fingerprint)?.is_some_and(|entry| entry.offset == origin.offset);
         self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
     }
 
-    /// Queues a URL by a record, in which the time of a previous write has been filled in if it lacked that. `was` and
-    /// `old` are the state and the entry of the URL so far.
+    /// Queues a URL by a record, which is not the one in the log if it `is_changed`: at least the time of a previous write
+    /// has been filled in. `was` and `old` are the state and the entry of the URL so far.
     fn queue(
         &mut self,
         origin: Origin,
-        (waiting, lacks_time): (&FrontierUrl, bool),
+        (waiting, is_changed): (&FrontierUrl, bool),
         (was, old): (Option<Active>, Option<IndexEntry>),
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
@@ -57,7 +69,12 @@ impl PartitionFrontier {
             entry = entry.queued();
         }
         match was {
-            Some(active) if active.precedes(waiting) => {
+            Some(mut active) if active.precedes(waiting) => {
+                if active.keeps(origin, waiting) {
+                    self.active.insert(fingerprint, active);
+                    turn.out.push(Decision::Park(origin));
+                    return Ok(());
+                }
                 self.active.insert(fingerprint, active);
                 turn.out.push(Decision::Complete(origin));
                 return Ok(());
@@ -72,19 +89,32 @@ impl PartitionFrontier {
                 self.active.insert(fingerprint, Active { entry, busy });
             }
             Some(Active { entry: leased, busy: ActiveState::Leased(id, known) })
-                if leased.depth < waiting.context.depth =>
+                if known.context.visit > waiting.context.visit
+                    || known.context.visit == waiting.context.visit && leased.depth < waiting.context.depth =>
             {
-                // The last record in the log has to be the one with the lesser depth.
+                // The last record in the log has to be that of the later visit, and the one with the lesser depth.
                 let mut lesser = self.as_found(&leased, known.clone())?;
                 lesser.written_at_ms = lesser.written_at_ms.max(waiting.written_at_ms);
+                if known.context.visit > waiting.context.visit {
+                    *lesser = with_older(&lesser, waiting);
+                }
                 turn.out.push(Decision::Rewrite { waiting: lesser, completes: vec![origin] });
                 self.active.insert(fingerprint, Active { entry: leased, busy: ActiveState::Leased(id, known) });
                 return Ok(());
             }
+            // A former owner has ended the visit.
+            Some(Active { entry: leased, busy: ActiveState::Leased(_, known) })
+                if known.context.visit < waiting.context.visit =>
+            {
+                self.end_lease((&leased, &known), None, turn);
+                self.recount(Some(&leased), Some(&entry), turn.now);
+                self.make_idle(&entry, turn.now);
+                turn.out.push(Decision::Complete(self.owner.origin(leased.offset)));
+            }
             Some(Active { entry: leased, busy: ActiveState::Leased(id, mut known) }) => {
                 // The URL is already dispatched: the newer record only takes over the offset.
                 let replaced = self.owner.origin(leased.offset);
-                turn.out.push(if lacks_time {
+                turn.out.push(if is_changed {
                     Decision::Rewrite { waiting: Box::new(waiting.clone()), completes: vec![replaced] }
                 } else {
                     Decision::Complete(replaced)
@@ -95,40 +125,19 @@ impl PartitionFrontier {
             }
             // The partition's own record, read back. The plan that appended it completed the old one. A record without
             // that time is a different one, which this partition's own record will follow.
-            Some(Active { entry: rewritten, busy: ActiveState::Rewriting(outcomes, _) }) => {
-                let depth = outcomes.iter().map(|(_, depth)| *depth).min().filter(|depth| entry.depth >= *depth);
-                let mut completes: Vec<Origin> = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
-                if let Some(depth) = depth {
-                    self.sites.remove_url(rewritten.site, turn.now);
-                    completes.push(origin);
-                    turn.out.push(Decision::End { fingerprint, depth, ends: entry.offset, completes });
-                    let busy = ActiveState::Ended(entry.offset, depth, waiting.written_at_ms);
-                    self.active.insert(fingerprint, Active { entry, busy });
-                    self.replace(fingerprint, old, Some((entry, waiting)));
-                    return Ok(());
-                }
-                turn.out.extend(completes.into_iter().map(Decision::Complete));
-                self.sites.admit(&entry);
+            Some(Active { entry: rewritten, busy: ActiveState::Rewriting(rewriting) }) => {
+                self.recount(None, Some(&entry), turn.now);
                 entry = self.placed(entry, waiting);
-                self.make_idle(&entry, turn.now);
-                self.sites.remove_url(rewritten.site, turn.now);
-            }
-            None if old.is_some_and(|old| old.depth < waiting.context.depth) => {
-                // As for a leased URL. The queued URL stays unchanged until that record is read back.
-                if let Some(old) = old {
-                    self.end_idle(&old);
-                    let lesser = at_the_depth_of(self.index.waiting(old.offset)?, waiting);
-                    self.rewrite(old, Box::new(lesser), vec![origin], turn);
-                }
-                return Ok(());
+                self.recount(Some(&rewritten), None, turn.now);
+                return self.read_back(origin, (entry, waiting), (rewriting, old), turn);
             }
             None => {
-                self.sites.admit(&entry);
+                self.recount(None, Some(&entry), turn.now);
                 entry = self.placed(entry, waiting);
-                if let Some(old) = old.filter(|_| lacks_time) {
-                    // The old record completes when the new one is in the log with its time.
+                if let Some(old) = old.filter(|_| is_changed) {
+                    // The old record completes when the new one is in the log as it is here.
                     self.end_idle(&old);
-                    self.sites.remove_url(old.site, turn.now);
+                    self.recount(Some(&old), None, turn.now);
                     self.replace(fingerprint, Some(old), Some((entry, waiting)));
                     turn.out.push(Decision::Park(origin));
                     let completes = vec![self.owner.origin(old.offset)];
@@ -139,12 +148,40 @@ impl PartitionFrontier {
                 if let Some(old) = old {
                     turn.out.push(Decision::Complete(self.owner.origin(old.offset)));
                     self.end_idle(&old);
-                    self.sites.remove_url(old.site, turn.now);
+                    self.recount(Some(&old), None, turn.now);
                 }
             }
         }
         self.replace(fingerprint, old, Some((entry, waiting)));
         turn.out.push(Decision::Park(origin));
+        Ok(())
+    }
+
+    /// Handles the new record of a URL, read back.
+    fn read_back(
+        &mut self,
+        origin: Origin,
+        (entry, waiting): (IndexEntry, &FrontierUrl),
+        (Rewriting { ended, again, .. }, old): (Rewriting, Option<IndexEntry>),
+        turn: &mut DecisionContext<'_>,
+    ) -> Result<(), IndexError> {
+        self.replace(waiting.context.fingerprint, old, Some((entry, waiting)));
+        turn.out.push(Decision::Park(origin));
+        let (mut outcomes, endings): (Vec<Origin>, Vec<Ending>) = ended.into_iter().unzip();
+        let ending = endings.into_iter().min_by_key(|ending| ending.depth);
+        if let Some(ending) = ending.filter(|ending| entry.depth >= ending.depth) {
+            outcomes.extend(again.map(|(origin, _)| origin));
+            self.end_visit(outcomes, &ending, (entry, waiting), turn);
+            return Ok(());
+        }
+        turn.out.extend(outcomes.into_iter().map(Decision::Complete));
+        match again {
+            Some((older, demanded)) => {
+                let merged = Box::new(with_older(waiting, &demanded));
+                self.rewrite(entry, merged, vec![older], turn);
+            }
+            None => self.make_idle(&entry, turn.now),
+        }
         Ok(())
     }
 
@@ -183,7 +220,7 @@ impl PartitionFrontier {
                 // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it only in
                 // the log.
                 let waiting = Box::new(self.index.waiting(entry.offset)?);
-                self.sites.admit(&entry);
+                self.recount(None, Some(&entry), turn.now);
                 self.rewrite(entry, waiting, vec![], turn);
             }
             Some(Active { entry, busy: ActiveState::Ended(_, depth, written_at_ms) }) => {
@@ -228,7 +265,7 @@ impl PartitionFrontier {
         }
         // The log takes precedence: a second copy of a URL was admitted after the one that ended.
         self.replace(waiting.context.fingerprint, Some(entry), None);
-        self.sites.remove_url(entry.site, turn.now);
+        self.recount(Some(&entry), None, turn.now);
         turn.out.push(Decision::Complete(self.owner.origin(entry.offset)));
     }
 
@@ -243,7 +280,7 @@ impl PartitionFrontier {
         // The content was learned when the record was first read.
         waiting.content = None;
         completes.push(self.owner.origin(entry.offset));
-        let busy = ActiveState::Rewriting(vec![], waiting.written_at_ms);
+        let busy = ActiveState::Rewriting(Rewriting::of(&waiting));
         self.active.insert(waiting.context.fingerprint, Active { entry, busy });
         turn.out.push(Decision::Rewrite { waiting, completes });
     }

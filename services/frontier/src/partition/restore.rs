@@ -7,17 +7,16 @@ use std::{
 };
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind};
+use orbweaver_messages::{Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, UrlContext};
 use orbweaver_stage::PartitionContext;
 use orbweaver_url::Fingerprint;
 
 use super::{
-    Active, ActiveState, Ending, FoundLease, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of,
-    outcomes::is_a_fetchers,
+    Active, ActiveState, Ending, FoundLease, PartitionFrontier, WAKE_BATCH, merge::merged, outcomes::is_a_fetchers,
 };
 use crate::{
     decision::Tombstone,
-    index::{IndexEntry, IndexError},
+    index::{IndexEntry, IndexError, QueueKey},
     leases::Lease,
     pages::PageCaps,
 };
@@ -29,10 +28,7 @@ impl PartitionFrontier {
         let fingerprint = waiting.context.fingerprint;
         let old = self.index.entry(fingerprint)?;
         let queued = match old {
-            Some(old) if old.depth < waiting.context.depth => {
-                Cow::Owned(at_the_depth_of(self.index.waiting(old.offset)?, waiting))
-            }
-            Some(old) => at_the_time_of(waiting, self.index.waiting(old.offset)?.written_at_ms),
+            Some(old) => merged(&self.index.waiting(old.offset)?, waiting),
             None => Cow::Borrowed(waiting),
         };
         // A URL with an earliest request time is delayed even if that time has passed; due URLs are queued when the
@@ -68,12 +64,20 @@ impl PartitionFrontier {
         let fingerprint = dispatch.context.fingerprint;
         // Not current if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that
         // was admitted again.
-        let current = |entry: IndexEntry| entry.failures < dispatch.attempt && entry.blocks <= dispatch.blocks;
-        if self.index.entry(fingerprint)?.is_some_and(current) {
+        let current = |entry: &IndexEntry| entry.failures < dispatch.attempt && entry.blocks <= dispatch.blocks;
+        let Some(entry) = self.index.entry(fingerprint)?.filter(current) else { return Ok(()) };
+        if self.is_of_visit(&entry, &dispatch.context)? {
             let lease = Lease { dispatched_at_ms, fingerprint, id };
             self.found.insert(fingerprint, FoundLease { lease, outcome: None });
         }
         Ok(())
+    }
+
+    /// Returns `true` if the queued record of a URL is of the visit of this context.
+    fn is_of_visit(&mut self, entry: &IndexEntry, context: &UrlContext) -> Result<bool, IndexError> {
+        // Most URLs are visited for the first time, which their queue shows.
+        let is_first = context.visit == 0 && entry.site == QueueKey::of(context);
+        Ok(is_first || self.index.waiting(entry.offset)?.context.visit == context.visit)
     }
 
     /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. If the outcome was not applied and
@@ -119,7 +123,9 @@ impl PartitionFrontier {
                 return;
             }
             live.count(&entry);
-            sites.admit(&entry);
+            if !entry.asleep {
+                sites.admit(&entry);
+            }
             if leased.contains(&entry.offset) {
                 sites.count_in_flight(&entry);
                 return;
@@ -247,7 +253,9 @@ fn is_applied(outcome: &Outcome, queued: &FrontierUrl) -> bool {
         | OutcomeKind::Redirected
         | OutcomeKind::Refused
         | OutcomeKind::Gone => {
-            queued.context.depth < outcome.context.depth && queued.written_at_ms >= outcome.event_ms()
+            // The URL sleeps until the next visit, or is queued for it.
+            queued.context.visit > outcome.context.visit
+                || queued.context.depth < outcome.context.depth && queued.written_at_ms >= outcome.event_ms()
         }
     }
 }

@@ -30,6 +30,10 @@ impl PartitionFrontier {
     /// Moves a delayed URL into the queue of its site.
     pub(super) fn make_due(&mut self, fingerprint: Fingerprint, entry: IndexEntry, now: Millis) {
         self.index.make_due(fingerprint, entry);
+        if entry.asleep {
+            self.sites.admit(&entry);
+            self.live.replace(Some(&entry), Some(&entry.queued()), self.end);
+        }
         match self.active.get_mut(&fingerprint) {
             Some(active) => active.entry = active.entry.queued(),
             None => self.sites.enqueue(entry.site, entry.rank(), now),

@@ -4,7 +4,18 @@ use crate::index::{CrawlKey, MemoryIndex};
 /// Returns the entry of a URL at offset 0 that is not demoted.
 fn entry(site: QueueKey, crawl: CrawlKey) -> IndexEntry {
     let (depth, by_weight, failures, blocks) = (0, 0, 0, 0);
-    IndexEntry { offset: 0, crawl, site, depth, by_weight, failures, blocks, demoted: false, not_before_ms: 0 }
+    IndexEntry {
+        offset: 0,
+        crawl,
+        site,
+        depth,
+        by_weight,
+        failures,
+        blocks,
+        demoted: false,
+        not_before_ms: 0,
+        asleep: false,
+    }
 }
 
 #[test]

@@ -35,7 +35,18 @@ fn counts(actions: &Wanted) -> Vec<PageCount> {
 /// Returns a count of no pages in partition 0.
 fn count() -> PageCount {
     let crawl = "docs".parse().unwrap();
-    PageCount { crawl, partition: 0, epoch: 0, pages: 0, leased: 0, live: 0, upto: 0, since: 0, held_at: None }
+    PageCount {
+        crawl,
+        partition: 0,
+        epoch: 0,
+        pages: 0,
+        leased: 0,
+        live: 0,
+        asleep: 0,
+        upto: 0,
+        since: 0,
+        held_at: None,
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use orbweaver_frontier::scope::CrawlScopes;
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, FrontierUrl, encode, topic};
+use orbweaver_messages::{CrawlDefinition, FrontierUrl, RevisitPolicy, encode, topic};
 
 pub(crate) const CRAWL: &str = "test";
 
@@ -27,13 +27,14 @@ impl Said {
 pub(crate) struct Control {
     all: Vec<Said>,
     latest: usize,
+    pub(crate) revisit: Option<RevisitPolicy>,
     pub(crate) scopes: CrawlScopes,
 }
 
 impl Control {
     /// Creates a crawl without limits, whose definition the frontier has read.
-    pub(crate) fn new() -> Self {
-        let mut control = Self { all: vec![Said { max_depth: 3, digit: 10 }], ..Self::default() };
+    pub(crate) fn new(revisit: Option<RevisitPolicy>) -> Self {
+        let mut control = Self { all: vec![Said { max_depth: 3, digit: 10 }], revisit, ..Self::default() };
         control.apply();
         control
     }
@@ -54,6 +55,7 @@ impl Control {
                 name: CRAWL.parse().unwrap(),
                 exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
                 max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
+                revisit: self.revisit,
                 ..serde_json::from_str(host).unwrap()
             };
             self.scopes.apply(&ConsumerRecord {

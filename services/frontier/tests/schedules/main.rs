@@ -7,6 +7,7 @@ mod definitions;
 mod ops;
 mod renewed;
 mod restored;
+mod revisits;
 mod world;
 
 use definitions::CRAWL;

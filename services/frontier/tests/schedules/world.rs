@@ -11,14 +11,18 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{
-    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, UrlContext, topic,
+    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, RevisitPolicy, Traps, UrlContext,
+    topic,
 };
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
 use orbweaver_url::Fingerprint;
 use tempfile::TempDir;
 
-use crate::definitions::{CRAWL, Control};
+use crate::{
+    definitions::{CRAWL, Control},
+    revisits::Visited,
+};
 
 const EPOCH: u32 = 1;
 
@@ -50,6 +54,8 @@ pub(crate) struct World {
     pub(crate) given_up: Vec<String>,
     pub(crate) claims: u64,
     pub(crate) control: Control,
+    /// Ended visits, in a crawl with revisits.
+    pub(crate) visited: Visited,
     /// Index on disk, if there is one.
     disk: Option<(FrontierIndex, TempDir)>,
     pub(crate) decided: Vec<Decision>,
@@ -57,6 +63,12 @@ pub(crate) struct World {
 
 pub(crate) fn config() -> FrontierConfig {
     FrontierConfig { default_interval_ms: 0, reappend_above: 8, ..FrontierConfig::default() }
+}
+
+fn disk() -> (FrontierIndex, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let index = FrontierIndex::open(&directory.path().join("frontier")).unwrap();
+    (index, directory)
 }
 
 fn index(disk: Option<&(FrontierIndex, TempDir)>) -> Box<dyn Index> {
@@ -73,7 +85,12 @@ pub(crate) fn position(offset: u64) -> IndexCheckpoint {
 
 impl World {
     pub(crate) fn new(max_pages: Option<u64>) -> Self {
-        Self::with_index(max_pages, config(), None)
+        Self::with_index(max_pages, (config(), None), None)
+    }
+
+    /// Creates a world whose crawl has revisits.
+    pub(crate) fn with_revisits(policy: RevisitPolicy, on_disk: bool) -> Self {
+        Self::with_index(None, (config(), Some(policy)), on_disk.then(disk))
     }
 
     pub(crate) fn on_disk(max_pages: Option<u64>) -> Self {
@@ -82,12 +99,14 @@ impl World {
 
     /// Creates a world whose index is on disk.
     pub(crate) fn configured(max_pages: Option<u64>, config: FrontierConfig) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let index = FrontierIndex::open(&directory.path().join("frontier")).unwrap();
-        Self::with_index(max_pages, config, Some((index, directory)))
+        Self::with_index(max_pages, (config, None), Some(disk()))
     }
 
-    fn with_index(max_pages: Option<u64>, config: FrontierConfig, disk: Option<(FrontierIndex, TempDir)>) -> Self {
+    fn with_index(
+        max_pages: Option<u64>,
+        (config, revisit): (FrontierConfig, Option<RevisitPolicy>),
+        disk: Option<(FrontierIndex, TempDir)>,
+    ) -> Self {
         let mut world = Self {
             now: 1_000_000,
             frontier: PartitionFrontier::new(0, config.clone(), index(disk.as_ref())),
@@ -110,7 +129,8 @@ impl World {
             refused: 0,
             given_up: vec![],
             claims: 0,
-            control: Control::new(),
+            control: Control::new(revisit),
+            visited: Visited::default(),
         };
         world.pages.limit(&CRAWL.parse().unwrap(), max_pages);
         world.pages.serve(0, 0, 1);
@@ -197,11 +217,14 @@ impl World {
                 self.in_flight.push(*dispatch);
             }
             Decision::Rewrite { waiting, completes } => {
+                self.visited.rewrite(&waiting);
                 self.records.push((waiting.context.fingerprint, Ok(*waiting)));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
+            Decision::Change(change) => self.visited.change(*change),
             Decision::End { fingerprint, depth, ends, completes } => {
                 *self.ended.entry(fingerprint).or_default() += 1;
+                self.visited.forget(fingerprint);
                 self.records.push((fingerprint, Err(Tombstone { epoch: self.claims, ends, depth })));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
@@ -238,6 +261,10 @@ impl World {
         let Some(mut again) = admitted.rev().nth(usize::from(demoted % 8)).cloned() else { return };
         // As normalizer-dedup admits it.
         (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
+        (again.context.visit, again.visits) = (0, None);
+        if self.control.revisit.is_some() && demoted >= 192 {
+            self.request_again(&mut again);
+        }
         again.context.depth = match demoted / 8 % 3 {
             0 => again.context.depth,
             1 => again.context.depth.saturating_sub(1),
@@ -350,6 +377,7 @@ impl World {
             blocked_until_ms: later,
             ..Outcome::of(&dispatch, kind, None, self.now)
         };
+        let outcome = self.with_version(outcome, &dispatch);
         self.outcomes.extend(std::iter::repeat_n(outcome, times));
     }
 
@@ -384,7 +412,7 @@ impl World {
             self.pages.outcome(
                 0,
                 offset as u64,
-                (outcome.kind == OutcomeKind::Fetched).then_some(&CRAWL.parse().unwrap()),
+                (outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0).then_some(&CRAWL.parse().unwrap()),
             );
             self.frontier.restore_outcome(offset as u64, outcome).unwrap();
         }
@@ -438,7 +466,7 @@ impl World {
                 break;
             }
             if self.in_flight.is_empty() {
-                self.now += 10_000;
+                self.now += if self.control.revisit.is_some() { 1_000 } else { 10_000 };
             }
             self.end(OutcomeKind::Fetched);
         }

@@ -21,6 +21,7 @@ use crate::{
         definition::{self, Revised},
         order,
         progress::number,
+        revisit,
     },
     exit::{Failure, failed},
     export::rfc3339,
@@ -109,6 +110,8 @@ pub(super) struct Shown<'a> {
     pages: u64,
     /// URLs in the frontier, leased ones included, as far as the frontiers have recorded them.
     pub(super) queued: u64,
+    /// URLs that sleep until their next visit, as far as the frontiers have recorded them.
+    asleep: u64,
     /// Dispatches without an outcome.
     pub(super) in_flight: u64,
     definition: &'a CrawlDefinition,
@@ -124,7 +127,7 @@ impl<'a> Shown<'a> {
     pub(super) fn of(caps: &Caps, applied: &'a Applied) -> Self {
         let Applied { version, definition, .. } = applied;
         let refused = caps.definitions().refused(&definition.name).map(ToString::to_string);
-        let CrawlCounts { pages, leased, live } = caps.counts(&definition.name);
+        let CrawlCounts { pages, leased, live, asleep } = caps.counts(&definition.name);
         let is_at_cap = definition.max_pages.is_some_and(|max| pages >= max);
         let state = match definition {
             CrawlDefinition { stopped: true, .. } => "stopped",
@@ -132,7 +135,8 @@ impl<'a> Shown<'a> {
             _ if is_at_cap => "at its cap",
             _ => "running",
         };
-        Self { version: *version, state, pages, queued: live, in_flight: leased, complete: None, definition, refused }
+        let (version, queued, in_flight) = (*version, live, leased);
+        Self { version, state, pages, queued, asleep, in_flight, complete: None, definition, refused }
     }
 
     /// Returns the line of `crawls list`.
@@ -153,7 +157,12 @@ impl<'a> Shown<'a> {
             Some(true) => "complete",
             Some(false) | None => self.state,
         };
-        format!("crawl `{name}`: {complete}: {pages} pages, {queued} queued, {} in flight", number(self.in_flight))
+        let asleep = match self.definition.revisit {
+            Some(_) => format!(", {} asleep until their next visit", number(self.asleep)),
+            None => String::new(),
+        };
+        let in_flight = number(self.in_flight);
+        format!("crawl `{name}`: {complete}: {pages} pages, {queued} queued, {in_flight} in flight{asleep}")
     }
 
     /// Returns the text of `crawls show`.
@@ -169,6 +178,7 @@ impl<'a> Shown<'a> {
             format!("  pages        {}", number(self.pages)),
             format!("  queued       {}", number(self.queued)),
             format!("  in flight    {}", number(self.in_flight)),
+            format!("  asleep       {}", number(self.asleep)),
             format!("  scope        {}", scope.name()),
             format!("  include      {}", list(include)),
             format!("  exclude      {}", list(exclude)),
@@ -177,6 +187,7 @@ impl<'a> Shown<'a> {
             format!("  traps        {}", traps.name()),
             format!("  order        {}", order::shown(&self.definition.order)),
             format!("  share        {}", number(self.definition.share.into())),
+            format!("  revisits     {}", revisit::shown(self.definition.revisit)),
             format!("  canonical    {}", pins.canonical_policy),
             format!("  wide domains {}", list(&pins.wide_domains)),
             format!("  created      {}", rfc3339(self.definition.created_at_ms)),
@@ -235,7 +246,7 @@ fn given(set: &CrawlsSet) -> Result<FetchProfile, Failure> {
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
     if set.extent.revision() == Revision::default() && set.share.share.is_none() && !in_profile && !pinned {
         return Err(Failure::Usage(
-            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --traps, --order, --share, or \
+            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --traps, --order, --revisit, --share, or \
              a setting of requests, such as --rate"
                 .to_owned(),
         ));

@@ -7,7 +7,10 @@ use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
     CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL,
 };
-use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Definitions, Revision, RevisionError, Version};
+use orbweaver_scope::{
+    ControlRecord, DEFINITIONS_PARTITION, Definitions, LONGEST_REVISIT, Revision, RevisionError, SHORTEST_REVISIT,
+    Version,
+};
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 use serde::Serialize;
 
@@ -49,6 +52,7 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         profile: FetchProfile::default(),
         order: CrawlOrder::default(),
         share: CrawlDefinition::EQUAL_SHARE,
+        revisit: None,
         pins,
         created_at_ms: now,
         replaces: vec![],
@@ -66,6 +70,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
         max_pages: settings.max_pages,
         traps: settings.traps,
         order: settings.order,
+        revisit: settings.revisit,
         ..new(&CrawlName::default(), settings.scope, pins, now)
     }
 }
@@ -85,7 +90,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
             known.pins, wanted.pins
         )));
     }
-    let CrawlDefinition { scope, include, exclude, max_depth, max_pages, traps, order, .. } = wanted;
+    let CrawlDefinition { scope, include, exclude, max_depth, max_pages, traps, order, revisit, .. } = wanted;
     let revision = Revision {
         scope: Some(scope),
         include: Some(include),
@@ -94,6 +99,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         max_pages: Some(max_pages),
         traps: Some(traps),
         order: Some(order),
+        revisit: Some(revisit),
         ..Revision::default()
     };
     revise(log, &CrawlName::default(), |_| revision, None, now).await.map(drop)
@@ -260,6 +266,7 @@ pub fn refused(error: &RevisionError) -> Failure {
             "interval_ms" => "rate",
             "max_body_bytes" => "max-body",
             "depth_percent" | "half_life_ms" | "answers_percent" => "order",
+            SHORTEST_REVISIT | LONGEST_REVISIT => "revisit",
             setting => setting,
         },
         RevisionError::Pinned { .. }

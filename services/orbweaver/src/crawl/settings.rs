@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use orbweaver_messages::{CrawlOrder, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, RevisitPolicy, Scope, Traps};
 use orbweaver_politeness::UserAgent;
 use orbweaver_scope::Revision;
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
-use super::{definition, headers, order};
+use super::{definition, headers, order, revisit};
 use crate::{
     cli::{CrawlArgs, Rate, patterns},
     durable::write_whole,
@@ -43,6 +43,8 @@ pub struct Settings {
     pub traps: Traps,
     #[serde(default)]
     pub order: CrawlOrder,
+    #[serde(default)]
+    pub revisit: Option<RevisitPolicy>,
     #[serde(default)]
     pub canonical: Policy,
     /// Domains whose hosts are sites of their own, sorted.
@@ -84,6 +86,7 @@ impl Settings {
             exclude: patterns(&args.extent.exclude).unwrap_or_default(),
             traps: args.extent.traps.unwrap_or_default(),
             order: args.extent.order.unwrap_or_default(),
+            revisit: args.extent.revisit.and_then(|revisit| revisit.0),
             canonical: args.canonical.unwrap_or_default(),
             wide_domains: wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
@@ -100,7 +103,7 @@ impl Settings {
     }
 
     /// Applies the options that may change when a crawl is resumed: rate, concurrency, pages, patterns, depth,
-    /// order, and a wider scope.
+    /// order, revisits, and a wider scope.
     ///
     /// # Errors
     /// Fails if any other option differs, naming both values, if the change would require a complete crawl to
@@ -166,6 +169,7 @@ impl Settings {
         check.same("--include", &was.include.join(" "), &self.include.join(" "));
         check.same("--exclude", &was.exclude.join(" "), &self.exclude.join(" "));
         check.same("--order", &order::shown(&was.order), &order::shown(&self.order));
+        check.same("--revisit", &revisit::shown(was.revisit), &revisit::shown(self.revisit));
         check.same("--max-depth", &shown(was.max_depth), &shown(self.max_depth));
         check.same("--max-pages", &shown(was.max_pages), &shown(self.max_pages));
         check.difference
@@ -177,7 +181,8 @@ impl Settings {
         let revised = revision.of(&definition::of(self, 0, 0)).map_err(|error| definition::refused(&error))?;
         self.scope = args.extent.scope.unwrap_or(self.scope);
         (self.include, self.exclude) = (revised.include, revised.exclude);
-        (self.max_depth, self.max_pages, self.order) = (revised.max_depth, revised.max_pages, revised.order);
+        (self.max_depth, self.max_pages) = (revised.max_depth, revised.max_pages);
+        (self.order, self.revisit) = (revised.order, revised.revisit);
         Ok(())
     }
 

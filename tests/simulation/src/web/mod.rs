@@ -5,6 +5,7 @@ mod serve;
 mod truth;
 mod visitor;
 
+pub(crate) use serve::version_of;
 pub use serve::{Asked, Served};
 pub use truth::{Expectation, Truth};
 pub use visitor::Visitor;
@@ -82,6 +83,8 @@ pub struct Web {
     pub max_depth: Option<u16>,
     /// Politeness interval that the crawler is configured with, in milliseconds.
     pub interval_ms: u64,
+    /// Time after which the content of all pages changes, in milliseconds.
+    pub version_ms: Option<u64>,
 }
 
 impl Web {

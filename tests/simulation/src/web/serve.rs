@@ -31,6 +31,8 @@ pub struct Asked {
     pub arrived_ms: Millis,
     /// Time at which the response was sent or the connection broke; `None` while in flight.
     pub ended_ms: Option<Millis>,
+    /// Version of the page in the response, or the one that has not changed.
+    pub version: Option<u64>,
     /// Status of the response.
     pub status: Option<u16>,
     /// Whether it failed in a way that costs an attempt, while its sender was alive.
@@ -104,7 +106,7 @@ impl Served {
         let (after_ms, result) = match host {
             None => (1, Err(FetchError::Dns)),
             Some(host) if is_robots => self.robots(host, &url),
-            Some(_) => self.page(&url, request.cookie.is_some()),
+            Some(_) => self.page(&url, request, now),
         };
         let agent = request.profile.headers.get("user-agent").and_then(|agent| agent.to_str().ok());
         let agent = orbweaver_politeness::agent_token(agent.unwrap_or_default());
@@ -123,6 +125,7 @@ impl Served {
                 by,
                 arrived_ms: now,
                 ended_ms: None,
+                version: None,
                 status: None,
                 failed: false,
                 retry_after_ms: None,
@@ -144,6 +147,7 @@ impl Served {
         };
         let answer = result.and_then(|result| result.as_ref().ok());
         asked.status = answer.map(|answer| answer.status);
+        asked.version = answer.and_then(|answer| answer.etag.as_deref()).and_then(version_of);
         asked.retry_after_ms = answer
             .and_then(|answer| answer.retry_after.as_deref())
             .and_then(|seconds| seconds.parse::<u64>().ok())
@@ -177,17 +181,17 @@ impl Served {
         (host.service_ms, Ok(HttpResponse { body, content_type: Some("text/plain".into()), ..status(200) }))
     }
 
-    fn page(&self, url: &str, has_cookie: bool) -> (u64, Result<HttpResponse, FetchError>) {
+    fn page(&self, url: &str, request: &Request, now: Millis) -> (u64, Result<HttpResponse, FetchError>) {
         let Some(page) = self.web.page(url).map(|page| &self.web.pages[page]) else { return (1, Ok(status(404))) };
         if let Some(trouble) = self.trouble(url, &page.troubles) {
             return troubled(trouble, page.service_ms);
         }
         let answer = match page.kind {
-            Kind::CookieWall if !has_cookie => {
+            Kind::CookieWall if request.cookie.is_none() => {
                 let cookie = vec!["in=1; Path=/".to_owned()];
                 HttpResponse { location: Some(page.url.clone()), set_cookie: cookie, ..status(302) }
             }
-            Kind::Html | Kind::CookieWall | Kind::Private => self.html(page),
+            Kind::Html | Kind::CookieWall | Kind::Private => self.version(page, request, now),
             Kind::Redirect(to) => HttpResponse { location: Some(self.web.pages[to].url.clone()), ..status(301) },
             Kind::Missing => status(404),
             Kind::Pdf => HttpResponse { content_type: Some("application/pdf".into()), ..status(200) },
@@ -195,14 +199,32 @@ impl Served {
         (page.service_ms, Ok(answer))
     }
 
-    fn html(&self, page: &Page) -> HttpResponse {
+    /// Returns the present version of a page. Half of the pages answer conditional requests.
+    fn version(&self, page: &Page, request: &Request, now: Millis) -> HttpResponse {
+        let Some(version_ms) = self.web.version_ms else { return self.html(page, 0) };
+        let version = now.unsigned_abs() / version_ms;
+        let etag = Some(format!("\"{version}\""));
+        let is_known = request.known.as_ref().is_some_and(|known| known.etag == etag);
+        let answer =
+            if is_known && page.links.len().is_multiple_of(2) { status(304) } else { self.html(page, version) };
+        HttpResponse { etag, ..answer }
+    }
+
+    fn html(&self, page: &Page, version: u64) -> HttpResponse {
         let links = page.links.iter().map(|&page| format!("<a href=\"{}\">{page}</a>", self.web.pages[page].url));
         let mut random = Random::new(page.links.len() as u64);
         let text = (0..page.text_bytes).map(|_| char::from(random.pick(b"0123456789abcdef ")));
-        let text = format!("<html><body>{}{}</body></html>", links.collect::<String>(), text.collect::<String>());
+        let version = if version > 0 { format!("version {version} ") } else { String::new() };
+        let (links, text) = (links.collect::<String>(), text.collect::<String>());
+        let text = format!("<html><body>{version}{links}{text}</body></html>");
         let body = Body::Read { bytes: text.into_bytes(), truncated: false };
         HttpResponse { body, content_type: Some("text/html; charset=utf-8".into()), ..status(200) }
     }
+}
+
+/// Returns the version that an `ETag` names.
+pub(crate) fn version_of(etag: &str) -> Option<u64> {
+    etag.trim_matches('"').parse().ok()
 }
 
 fn status(status: u16) -> HttpResponse {

@@ -19,6 +19,8 @@ pub struct Expectation {
     pub agents: BTreeSet<String>,
     /// The request log of the web.
     pub served: Arc<Served>,
+    /// Whether its URLs are visited again.
+    pub has_revisits: bool,
     /// Pages that are excluded at some time.
     pub excluded: BTreeSet<usize>,
     /// Number of attempts per URL.

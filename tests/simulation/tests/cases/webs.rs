@@ -37,6 +37,7 @@ pub(crate) fn web(pages: &[(usize, &[usize])]) -> Web {
         seeds: vec![0],
         max_depth: None,
         interval_ms: 100,
+        version_ms: None,
     }
 }
 

@@ -113,7 +113,7 @@ async fn without_memory_an_http2_server_sends_no_more_than_a_window_and_goes_on_
     greedy.grow(1).await;
     let mut own = memory.reservation();
     let destination = Destination::Unlocated;
-    let request = Request { url, purpose: Purpose::Page, cookie: None, profile, destination };
+    let request = Request { url, purpose: Purpose::Page, cookie: None, known: None, profile, destination };
     let attempt = client.ask(request, &mut own);
     let release = async {
         let stall = *timeout(Duration::from_secs(10), stalled.wait_for(|(sent, _)| *sent > 0)).await.unwrap().unwrap();

@@ -1,0 +1,120 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use orbweaver_messages::{Dispatch, DispatchId};
+use proptest::prelude::*;
+
+use super::*;
+
+const DAY: u64 = 86_400_000;
+const POLICY: RevisitPolicy = RevisitPolicy { interval_ms: DAY, max_interval_ms: 30 * DAY };
+
+fn admitted() -> FrontierUrl {
+    let context = UrlContext::of_seed("news".parse().unwrap(), "https://a.example/".to_owned(), "a.example".into());
+    FrontierUrl { failures: 2, not_before_ms: 5, ..FrontierUrl::admitted(context, 1) }
+}
+
+fn version(content: &str) -> PageVersion {
+    PageVersion { content_hash: Some(content.to_owned()), etag: Some(format!("\"{content}\"")), last_modified: None }
+}
+
+/// Returns the outcome of a dispatch of this record.
+fn outcome(waiting: &FrontierUrl, kind: OutcomeKind, status: Option<u16>, at_ms: Millis) -> Outcome {
+    let dispatch = Dispatch::of(waiting, DispatchId { epoch: 1, sequence: 1 }, false, at_ms);
+    Outcome { status, requested_at_ms: status.map(|_| at_ms), ..Outcome::of(&dispatch, kind, None, at_ms) }
+}
+
+/// Ends a visit that found this content after an interval; returns the kind of the change and the next record.
+fn visit(waiting: &FrontierUrl, content: &str, at_ms: Millis) -> (Option<ChangeKind>, FrontierUrl) {
+    let found = Outcome { version: Some(version(content)), ..outcome(waiting, OutcomeKind::Fetched, Some(200), at_ms) };
+    end(waiting, &found)
+}
+
+fn end(waiting: &FrontierUrl, outcome: &Outcome) -> (Option<ChangeKind>, FrontierUrl) {
+    let ended = EndedVisit::of(outcome);
+    let change = Change::of(waiting, &ended);
+    (change.kind, change.next_visit(&POLICY, waiting))
+}
+
+fn interval(asleep: &FrontierUrl) -> u64 {
+    (asleep.not_before_ms - asleep.visits.as_ref().unwrap().visited_at_ms).unsigned_abs()
+}
+
+#[test]
+fn a_page_is_new_then_unchanged_then_changed_then_gone_then_new_again() {
+    let (kind, first) = visit(&admitted(), "a", 1_000);
+    assert_eq!((kind, first.context.visit, first.failures, interval(&first)), (Some(ChangeKind::New), 1, 0, DAY));
+    let (kind, second) = visit(&first, "a", first.not_before_ms);
+    assert_eq!((kind, second.context.visit), (None, 2));
+    assert!(interval(&second) > DAY, "one that did not change is visited less often");
+    let (_, other) = visit(&first, "b", first.not_before_ms);
+    assert!(interval(&other) < interval(&second), "than one that did");
+    let (_, third) = visit(&second, "b", second.not_before_ms);
+    let ended = EndedVisit::of(&Outcome {
+        version: Some(version("b")),
+        ..outcome(&second, OutcomeKind::Fetched, Some(200), second.not_before_ms)
+    });
+    let change = Change::of(&second, &ended).page_change(&second).unwrap();
+    assert_eq!((change.kind, change.context.visit, change.version), (ChangeKind::Changed, 2, version("b")));
+    assert_eq!((change.previous_hash.as_deref(), change.previous_at_ms), (Some("a"), Some(first.not_before_ms)));
+    let (kind, fourth) = end(&third, &outcome(&third, OutcomeKind::Gone, Some(410), third.not_before_ms));
+    assert_eq!((kind, interval(&fourth)), (Some(ChangeKind::Gone), DAY));
+    let (kind, fifth) = end(&fourth, &outcome(&fourth, OutcomeKind::Gone, Some(404), fourth.not_before_ms));
+    assert_eq!((kind, interval(&fifth)), (None, 2 * DAY), "gone pages are visited ever more rarely");
+    assert_eq!(visit(&fifth, "b", fifth.not_before_ms).0, Some(ChangeKind::New));
+}
+
+#[test]
+fn a_visit_that_fails_is_no_change_and_the_version_stays_known() {
+    let (_, known) = visit(&admitted(), "a", 1_000);
+    for (kind, status) in [
+        (OutcomeKind::Gone, Some(500)),
+        (OutcomeKind::Gone, None),
+        (OutcomeKind::Refused, None),
+        (OutcomeKind::Gone, Some(403)),
+    ] {
+        let (change, next) = end(&known, &outcome(&known, kind, status, known.not_before_ms));
+        assert_eq!((change, &next.visits.unwrap().version), (None, &version("a")), "{kind:?} {status:?}");
+    }
+    for (kind, status) in [(OutcomeKind::Redirected, 301), (OutcomeKind::Refused, 200)] {
+        let (change, next) = end(&known, &outcome(&known, kind, Some(status), known.not_before_ms));
+        assert_eq!((change, next.visits.unwrap().version), (Some(ChangeKind::Gone), PageVersion::default()));
+    }
+}
+
+#[test]
+fn an_unchanged_page_keeps_its_hash_and_takes_new_validators() {
+    let (_, known) = visit(&admitted(), "a", 1_000);
+    let unchanged = |version| Outcome { version, ..outcome(&known, OutcomeKind::Unchanged, Some(304), 9) };
+    assert_eq!(end(&known, &unchanged(None)).1.visits.unwrap().version, version("a"));
+    let etag = PageVersion { etag: Some("W/\"2\"".to_owned()), ..PageVersion::default() };
+    let kept = PageVersion { etag: etag.etag.clone(), ..version("a") };
+    assert_eq!(end(&known, &unchanged(Some(etag))).1.visits.unwrap().version, kept);
+}
+
+#[test]
+fn pages_that_change_four_times_more_rarely_are_visited_half_as_often() {
+    let of = |changed: u16| interval_ms(&POLICY, ChangeRate { intervals: 1600, changed, span_ms: 1600 * DAY });
+    let ratio = of(4) * 100 / of(16);
+    assert!((185..=215).contains(&ratio), "{ratio}");
+    assert_eq!(of(1600), DAY, "a page that changes all the time, not more often than the policy says");
+    assert_eq!(of(0), 30 * DAY, "a page that never changes");
+}
+
+proptest! {
+    #[test]
+    fn intervals_stay_within_the_policy_whatever_was_observed(
+        intervals: u16, changed: u16, span_ms: u64, shortest in 1_000u64..1_000_000_000, factor in 1u64..1000, misses: u8,
+    ) {
+        let policy = RevisitPolicy { interval_ms: shortest, max_interval_ms: shortest * factor };
+        let bounds = policy.interval_ms..=policy.max_interval_ms;
+        let visited_ms = interval_ms(&policy, ChangeRate { intervals, changed, span_ms });
+        prop_assert!(bounds.contains(&visited_ms));
+        prop_assert!(bounds.contains(&missed_interval_ms(&policy, misses)));
+    }
+
+    #[test]
+    fn observations_have_a_bounded_weight(spans in prop::collection::vec((any::<u64>(), any::<bool>()), 0..200)) {
+        let all = spans.into_iter().fold(ChangeRate::default(), |rate, (span, changed)| observed(rate, span, changed));
+        prop_assert!(all.intervals <= OBSERVED && all.changed <= all.intervals);
+    }
+}

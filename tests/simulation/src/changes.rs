@@ -1,0 +1,86 @@
+//! Change feed of a crawl with revisits, checked against the request log of the web.
+
+use std::collections::BTreeMap;
+
+use orbweaver_log::MemoryLog;
+use orbweaver_messages::{ChangeKind, LEASE_MS, Millis, PageChange, decode, topic};
+
+use crate::{
+    crawls::Crawl,
+    observer::tps,
+    time::shown,
+    web::{Expectation, version_of},
+};
+
+/// Versions served, and the times at which they were requested, in order.
+type Answers = Vec<(Millis, u64)>;
+
+/// Checks the changes of a crawl: none is missing while it has revisits, and none is invented.
+pub(crate) fn judge_changes(log: &MemoryLog, crawl: &Crawl) -> Vec<String> {
+    let (expected, mut violations) = (&crawl.expected, vec![]);
+    let once = crawl.revised.iter().find(|(_, revision)| revision.revisit.is_none() || revision.stopped);
+    let until = once.map_or(Millis::MAX, |(at, _)| at - LEASE_MS);
+    let mut served: BTreeMap<String, Answers> = BTreeMap::new();
+    for asked in expected.asked() {
+        if let (Some(version), Some(_)) = (asked.version, asked.status) {
+            served.entry(asked.url).or_default().push((asked.arrived_ms, version));
+        }
+    }
+    for (url, visits) in changes(log, expected, &mut violations) {
+        let answers = served.remove(&url).unwrap_or_default();
+        let mut known = None;
+        for (visit, change) in visits {
+            let version = change.version.etag.as_deref().and_then(version_of);
+            let is_expected = match change.kind {
+                ChangeKind::New => known.is_none(),
+                ChangeKind::Changed => known.is_some() && version != known,
+                // No page of these webs is ever gone.
+                ChangeKind::Gone => false,
+            };
+            let is_served = answers.iter().any(|(_, served)| Some(*served) == version);
+            if !is_expected || !is_served {
+                violations.push(format!("visit {visit} of {url}: {:?} from {known:?} to {version:?}", change.kind));
+            }
+            known = version;
+        }
+        let in_time = answers.iter().filter(|(at, _)| *at < until);
+        let latest = in_time.map(|(_, version)| *version).max();
+        // The second of two responses to one dispatch counts for nothing.
+        let is_doubled = matches!(answers[..], [.., (first, _), (second, _)] if second - first < LEASE_MS);
+        if latest > known && !is_doubled {
+            let at = answers.last().map_or_else(String::new, |(at, _)| shown(*at));
+            violations.push(format!("{url}: version {latest:?} was served, at {at}, and the last change is {known:?}"));
+        }
+    }
+    let in_time = |(_, answers): &(&String, &Answers)| answers.iter().any(|(at, _)| *at < until);
+    let missing = served.iter().filter(in_time).map(|(url, _)| format!("{url} was served, but no change tells of it"));
+    violations.extend(missing);
+    violations
+}
+
+/// Returns the changes of a crawl, by URL and visit. Repeated records must be equal.
+fn changes(
+    log: &MemoryLog,
+    expected: &Expectation,
+    violations: &mut Vec<String>,
+) -> BTreeMap<String, BTreeMap<u32, PageChange>> {
+    let mut changes: BTreeMap<String, BTreeMap<u32, PageChange>> = BTreeMap::new();
+    for record in tps(log, topic::CHANGES).into_iter().flat_map(|tp| log.records(tp)) {
+        let change: PageChange = match decode("page-change", record.value.as_ref()) {
+            Ok(change) => change,
+            Err(error) => {
+                violations.push(format!("a change cannot be read: {error}"));
+                continue;
+            }
+        };
+        if change.context.crawl != expected.crawl {
+            continue;
+        }
+        let (url, visit) = (change.context.url.clone(), change.context.visit);
+        let known = changes.entry(url.clone()).or_default().entry(visit).or_insert_with(|| change.clone());
+        if known.kind != change.kind || known.version != change.version {
+            violations.push(format!("visit {visit} of {url} has two changes: {known:?} and {change:?}"));
+        }
+    }
+    changes
+}
