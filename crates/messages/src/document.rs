@@ -7,6 +7,8 @@ use crate::{SeedMetadata, Truncated, is_default};
 
 /// Record header with a document's fingerprint, as text, so that consumers can select documents without parsing all.
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
+/// Record header with the number of a document's visit, if it is not the first one.
+pub const VISIT_HEADER: &str = "visit";
 /// Record header with the name of a document's crawl.
 pub const CRAWL_HEADER: &str = "crawl";
 

@@ -36,7 +36,7 @@ pub use discovered::{Discovered, DiscoveryKind};
 pub use dispatch::{
     CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
 };
-pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives};
+pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives, VISIT_HEADER};
 pub use frontier_url::FrontierUrl;
 pub use metadata::{
     MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_METADATA_NAME_BYTES, SeedMetadata, SeedMetadataError,

@@ -117,7 +117,7 @@ pub struct Outcome {
     /// Crawl delay of the site's robots.txt, if known, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crawl_delay_ms: Option<u64>,
-    /// Version of the page that was found, if it was found and the dispatch asks for it.
+    /// Version of the page that was found, if it was found and the dispatch has a known one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<PageVersion>,
 }

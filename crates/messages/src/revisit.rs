@@ -70,7 +70,7 @@ pub struct ChangeRate {
 pub enum ChangeKind {
     /// Found for the first time, or again after it was gone.
     New,
-    /// Its content differs from that of the previous version.
+    /// Found with other content than that of the previous version.
     Changed,
     /// No longer available: 404, 410, a redirect, or another type of content.
     Gone,

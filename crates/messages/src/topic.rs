@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(names, ["extractor", "fetcher", "frontier", "normalizer-dedup", "rate-limiter"]);
         assert_eq!(groups()["frontier"], [FRONTIER, OUTCOMES]);
         assert_eq!(groups()["rate-limiter"], [SCHEDULED, OUTCOMES]);
-        assert_eq!(collectors()["exporter"], [OUTCOMES, DOCUMENTS]);
+        assert_eq!(collectors()["exporter"], [OUTCOMES, DOCUMENTS, CHANGES]);
         assert_eq!(groups()["normalizer-dedup"], [SEEDS, DISCOVERED]);
     }
 

@@ -370,7 +370,8 @@ mod tests {
             (Some(3), Some(2)),
             "a cluster's collector counts when it is declared"
         );
-        assert!(many.iter().all(|expiring| expiring.topic == topic::DOCUMENTS || expiring.bound == Bound::default()));
+        let is_of_users = |topic| [topic::DOCUMENTS, topic::CHANGES].contains(&topic);
+        assert!(many.iter().all(|expiring| is_of_users(expiring.topic) || expiring.bound == Bound::default()));
         let topics =
             |expiring: Vec<TopicRetention>| expiring.into_iter().map(|expiring| expiring.topic).collect::<Vec<_>>();
         let (one, many) = (topics(one), topics(many));

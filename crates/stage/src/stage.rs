@@ -339,6 +339,6 @@ pub struct PartitionContext {
     pub assignment_epoch: u32,
     /// Offset of the claim in the first of [`Stage::claimed_topics`]; 0 without claims.
     pub owner_epoch: Offset,
-    /// Commit points of the first two of [`Stage::topics`], 0 for none: all records below are complete.
-    pub commits: [Offset; 2],
+    /// Commit points of the first three of [`Stage::topics`], 0 for none: all records below are complete.
+    pub commits: [Offset; 3],
 }

@@ -40,6 +40,9 @@ pub struct WebConfig {
     pub large_bytes: u32,
     /// `true` if ordinary pages differ only in numbers, both in their URLs and in their text.
     pub alike: bool,
+    /// Time after which every fourth page changes, in milliseconds; the others change after 4, 16 and 64 times as long.
+    /// 0: no page changes.
+    pub version_ms: u64,
 }
 
 impl Default for WebConfig {
@@ -59,6 +62,7 @@ impl Default for WebConfig {
             crawl_delay_s: 1,
             large_bytes: 2 << 20,
             alike: false,
+            version_ms: 0,
         }
     }
 }

@@ -23,6 +23,9 @@ pub struct Entry {
     /// Status of the response; 0 for a connection that was reset.
     pub status: u16,
     pub agent: String,
+    /// Version of the page, if its pages change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
 }
 
 /// Contents of the request log.
@@ -70,6 +73,12 @@ impl RequestLog {
             epoch: now.duration_since(UNIX_EPOCH).unwrap_or_default(),
             kept: kept.map(Mutex::new),
         })
+    }
+
+    /// Returns the time since the web was started, in milliseconds.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> u64 {
+        micros(self.started.elapsed()) / 1_000
     }
 
     /// Returns the number of requests so far.
@@ -146,6 +155,7 @@ mod tests {
             target: target.into(),
             status: 200,
             agent: "a".into(),
+            version: None,
         });
     }
 

@@ -56,6 +56,16 @@ impl Reply {
         Self::plain(status, "moved\n").with_header("location", location)
     }
 
+    /// Returns the version of a page that changes, from its headers.
+    #[must_use]
+    pub fn version(&self) -> Option<u64> {
+        let header = |(name, value): &(&str, String)| match *name {
+            "x-version" | "etag" => value.trim_matches('"').parse().ok(),
+            _ => None,
+        };
+        self.headers.iter().find_map(header)
+    }
+
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));

@@ -14,7 +14,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, USER_AGENT,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, IF_NONE_MATCH,
+    USER_AGENT,
 };
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -151,6 +152,8 @@ async fn respond(
         cookie: header(COOKIE),
         gzip: header(ACCEPT_ENCODING).contains("gzip"),
         before: shared.visit(host, target),
+        elapsed_ms: shared.log.elapsed_ms(),
+        known: header(IF_NONE_MATCH),
     };
     let reply = match *request.method() {
         Method::GET | Method::HEAD => shared.content.answer(&asked).await,
@@ -163,6 +166,7 @@ async fn respond(
         target: target.to_owned(),
         status: if reply.ending == Ending::Reset { 0 } else { reply.status },
         agent: header(USER_AGENT).to_owned(),
+        version: reply.version(),
     });
     if reply.delay_ms > 0 {
         tokio::time::sleep(Duration::from_millis(reply.delay_ms)).await;

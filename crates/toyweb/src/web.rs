@@ -26,6 +26,10 @@ pub struct Asked<'a> {
     pub gzip: bool,
     /// Number of previous requests to the requested special place.
     pub before: u32,
+    /// Time since the web was started, in milliseconds.
+    pub elapsed_ms: u64,
+    /// If-None-Match header; empty if absent.
+    pub known: &'a str,
 }
 
 /// A generated web on a port.
@@ -80,11 +84,30 @@ impl Web {
         };
         let page = page_at(&self.config, asked.target).filter(|page| host_of_page(&self.config, *page) == host);
         if let Some(page) = page {
-            return Reply::html(self.render(page, host));
+            return self.page(page, host, asked);
         }
         robots_txt(self, host, asked.target)
             .or_else(|| Place::at(self, host, asked.target).and_then(|(place, part)| place.reply(part, asked)))
             .unwrap_or_else(Reply::not_found)
+    }
+
+    fn page(&self, page: u64, host: HostId, asked: &Asked<'_>) -> Reply {
+        let Some(version) = self.version(page, asked.elapsed_ms) else { return Reply::html(self.render(page, host)) };
+        let tag = format!("\"{version}\"");
+        if asked.known == tag {
+            return Reply { status: 304, ..Reply::html([]) }.with_header("etag", tag);
+        }
+        let mut body = self.render(page, host);
+        body.extend_from_slice(format!("<p>version {version}</p>\n").as_bytes());
+        // Some servers have no validators.
+        let reply = Reply::html(body).with_header("x-version", version.to_string());
+        if page % 8 < 4 { reply.with_header("etag", tag) } else { reply }
+    }
+
+    /// Returns the version of a page at this time; `None` if pages do not change.
+    fn version(&self, page: u64, elapsed_ms: u64) -> Option<u64> {
+        let period_ms = self.config.version_ms.checked_shl(2 * (page % 4) as u32)?;
+        elapsed_ms.checked_div(period_ms)
     }
 
     fn render(&self, page: u64, host: HostId) -> Vec<u8> {

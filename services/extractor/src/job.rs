@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
-use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, Truncated, decode, encode};
+use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, Truncated, VISIT_HEADER, decode, encode};
 use orbweaver_stage::{Origin, panics};
 use orbweaver_store::LinksOut;
 use orbweaver_url::{parse, partition_of, slot_of};
@@ -178,6 +178,9 @@ fn document_record(
         (FINGERPRINT_HEADER, Bytes::from(document.fingerprint.to_string())),
         (CRAWL_HEADER, Bytes::copy_from_slice(document.crawl.as_bytes())),
     ]);
+    if document.visit > 0 {
+        made.headers.push((VISIT_HEADER, Bytes::from(document.visit.to_string())));
+    }
     made.value = Some(cut::encode_within(&mut document, config.record_limit.saturating_sub(made.bytes())));
     (made, !document.truncated.is_empty())
 }

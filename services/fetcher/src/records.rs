@@ -86,8 +86,8 @@ pub(crate) fn is_known(active: &ActiveDispatch, body: &PackedBody) -> bool {
     known == Some(&body.content_hash)
 }
 
-/// Returns the version of a page that was found, if the dispatch asks for it. What a 304 response omits is that of the
-/// known version.
+/// Returns the version of a page that was found, if the dispatch has a known one. What a 304 response omits is taken from
+/// that one.
 pub(crate) fn found_version(
     active: &ActiveDispatch,
     answer: &HttpResponse,

@@ -67,7 +67,7 @@ impl Bench {
         let mut pages = PageCaps::default();
         pages.serve(0, 0, 1);
         let opening =
-            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
+            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0; 3] };
         partition.open(opening, now_ms(), &mut pages).unwrap();
         Self { partition, pages, scopes: CrawlScopes::default(), out: vec![], outcomes: 0 }
     }

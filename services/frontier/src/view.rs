@@ -1,7 +1,9 @@
 //! Figures for a progress display.
 
-use orbweaver_url::SiteName;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use orbweaver_messages::Millis;
+use orbweaver_url::SiteName;
 
 /// A site and the number of its queued URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +18,12 @@ pub struct SiteLoad {
 pub struct Figures {
     /// Number of queued URLs, including leased ones.
     pub waiting: u64,
+    /// Number of URLs that sleep until their next visit.
+    pub asleep: u64,
+    /// Time at which the first delayed or sleeping URL is due, in milliseconds since the Unix epoch.
+    pub next_due_ms: Option<Millis>,
+    /// Sum of the offsets up to which `crawl.frontier` was read, over the open partitions.
+    pub read: u64,
     /// Number of sites with queued URLs.
     pub sites: u64,
     /// Number of patterns of similar URLs that are over their budget.

@@ -42,7 +42,7 @@ fn dispatches(c: &mut Criterion) {
             RateLimiterConfig { rate: orbweaver_settings::Rate { interval_ms }, ..RateLimiterConfig::default() };
         let mut stage = RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap());
         stage.open(
-            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] },
+            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0; 3] },
             1_000_000,
         );
         let mut now = 1_000_000;

@@ -6,15 +6,18 @@
 //! | `process` | the command: started, awaited, interrupted, killed; never left behind |
 //! | `output` | `documents.jsonl`, `urls.jsonl`, `summary.json` |
 //! | `requests` | a web's request log: number and spacing of the requests |
+//! | `changes` | a change feed, compared with the versions that the server sent |
 //! | `verdict` | comparison of a finished crawl with the truth of its web |
 //! | `corpus` | real trees, fetched once |
 
+mod changes;
 mod corpus;
 mod output;
 mod process;
 mod requests;
 mod verdict;
 
+pub use changes::{changes, check_changes};
 pub use corpus::{Tree, cppreference};
 pub use output::Output;
 pub use process::{Ended, Orbweaver, Running, until};

@@ -115,7 +115,8 @@ mod tests {
     use super::*;
 
     fn entry(at_us: u64, host: &str, status: u16) -> Entry {
-        Entry { at_us, epoch_us: at_us, host: host.into(), target: "/".into(), status, agent: String::new() }
+        let (host, target, agent) = (host.to_owned(), "/".to_owned(), String::new());
+        Entry { at_us, epoch_us: at_us, host, target, status, agent, version: None }
     }
 
     #[test]

@@ -124,6 +124,7 @@ mod tests {
             target: "/".into(),
             status: 200,
             agent: String::new(),
+            version: None,
         };
         let truth = &truth()[..2];
         let check = |hosts: &[&str]| {

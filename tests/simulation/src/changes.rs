@@ -53,7 +53,7 @@ pub(crate) fn judge_changes(log: &MemoryLog, crawl: &Crawl) -> Vec<String> {
         }
     }
     let in_time = |(_, answers): &(&String, &Answers)| answers.iter().any(|(at, _)| *at < until);
-    let missing = served.iter().filter(in_time).map(|(url, _)| format!("{url} was served, but no change tells of it"));
+    let missing = served.iter().filter(in_time).map(|(url, _)| format!("{url} was served, and has no change"));
     violations.extend(missing);
     violations
 }

@@ -228,7 +228,7 @@ impl<S: Stage> EventLoop<S> {
             partitions: self.context.partitions,
             assignment_epoch: epoch,
             owner_epoch: claim,
-            commits: [commit_of(0), commit_of(1)],
+            commits: [commit_of(0), commit_of(1), commit_of(2)],
         };
         self.stage.prepare(opening, self.time.now())?;
         // The stage may have read much from disk.

@@ -70,7 +70,7 @@ pub(crate) fn open_stage(config: ExtractorConfig) -> ExtractorStage {
 pub(crate) fn open(stage: &mut ExtractorStage, assignment_epoch: u32) {
     let partition = PAGES.partition;
     stage.open(
-        PartitionContext { partition, partitions: PARTITIONS, assignment_epoch, owner_epoch: 0, commits: [0, 0] },
+        PartitionContext { partition, partitions: PARTITIONS, assignment_epoch, owner_epoch: 0, commits: [0; 3] },
         NOW,
     );
 }

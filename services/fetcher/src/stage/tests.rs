@@ -92,7 +92,7 @@ impl Surroundings {
 
     fn open(&mut self, partition: Partition, assignment_epoch: u32) {
         let opening =
-            PartitionContext { partition, partitions: PARTITIONS, assignment_epoch, owner_epoch: 0, commits: [0, 0] };
+            PartitionContext { partition, partitions: PARTITIONS, assignment_epoch, owner_epoch: 0, commits: [0; 3] };
         self.stage.open(opening, self.now());
     }
 

@@ -9,6 +9,7 @@
 //!
 //! After an error the partition must be closed, and the decisions of that call must not be carried out.
 
+mod active;
 mod cap;
 mod live;
 mod merge;
@@ -21,7 +22,7 @@ mod stopped;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
-use orbweaver_messages::{DiscoveryKind, Dispatch, DispatchId, FrontierUrl, Millis, Outcome, topic};
+use orbweaver_messages::{Dispatch, DispatchId, FrontierUrl, Millis, Outcome, topic};
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin};
 use orbweaver_url::{CrawlName, Fingerprint};
@@ -38,6 +39,7 @@ use crate::{
     sites::{SiteQueues, Source},
 };
 
+use active::{Active, ActiveState, Rewriting};
 pub use live::Live;
 use live::LiveUrls;
 use merge::at_the_depth_of;
@@ -56,85 +58,6 @@ const PASS_OVER_BATCH: usize = 512;
 const RESUME_BATCH: u64 = 512;
 /// Maximum number of delayed URLs that are released per call.
 const WAKE_BATCH: usize = 512;
-
-/// State of a URL that is not idle.
-#[derive(Debug)]
-enum ActiveState {
-    /// Awaits the outcome of a dispatch.
-    Leased(DispatchId, Box<FrontierUrl>),
-    /// Awaits its own new record, which was appended and has not been read back (docs/protocol.md#one-write-per-key:
-    /// one outstanding write for each key).
-    Rewriting(Rewriting),
-    /// The record at this offset has ended, at this depth; its tombstone was appended and has not been read back. A
-    /// record that survives the tombstone keeps this time of the previous write to the store.
-    Ended(Offset, u16, Millis),
-}
-
-/// New record of a URL that is being written.
-#[derive(Debug)]
-struct Rewriting {
-    /// Number of its visit.
-    visit: u32,
-    /// Its time of the previous write to the store.
-    written_at_ms: Millis,
-    /// Outcomes that have ended this visit meanwhile; they complete with the record that follows.
-    ended: Vec<(Origin, Ending)>,
-    /// Record of an earlier visit that demands another one now, and its origin.
-    again: Option<(Origin, Box<FrontierUrl>)>,
-}
-
-impl Rewriting {
-    fn of(waiting: &FrontierUrl) -> Self {
-        let (visit, written_at_ms) = (waiting.context.visit, waiting.written_at_ms);
-        Self { visit, written_at_ms, ended: vec![], again: None }
-    }
-}
-
-#[derive(Debug)]
-struct Active {
-    /// Entry of the URL in the index.
-    entry: IndexEntry,
-    busy: ActiveState,
-}
-
-impl Active {
-    /// Returns the latest known event time of the URL's writes to the store; 0: none.
-    fn written_at_ms(&self) -> Millis {
-        match &self.busy {
-            ActiveState::Leased(_, waiting) => waiting.written_at_ms,
-            ActiveState::Rewriting(rewriting) => rewriting.written_at_ms,
-            ActiveState::Ended(_, _, written_at_ms) => *written_at_ms,
-        }
-    }
-
-    /// Returns `true` if a copy with a lesser depth takes precedence over this record: a queued copy of an ended URL, or
-    /// one whose own new record will follow this one. Also if that is the record of a later visit.
-    fn precedes(&self, waiting: &FrontierUrl) -> bool {
-        let is_lesser = self.entry.depth < waiting.context.depth;
-        match &self.busy {
-            ActiveState::Leased(..) => false,
-            ActiveState::Rewriting(Rewriting { visit, .. }) if *visit > waiting.context.visit => true,
-            ActiveState::Rewriting(Rewriting { visit, .. }) => *visit == waiting.context.visit && is_lesser,
-            ActiveState::Ended(ended, ..) => self.entry.offset != *ended && is_lesser,
-        }
-    }
-
-    /// Keeps a record of an earlier visit than that of the new record, if it demands another visit. Returns `false` if it
-    /// does not, or if another record demands one already.
-    fn keeps(&mut self, origin: Origin, waiting: &FrontierUrl) -> bool {
-        let is_lesser = waiting.context.depth < self.entry.depth;
-        match &mut self.busy {
-            ActiveState::Rewriting(Rewriting { visit, again: again @ None, .. })
-                if *visit > waiting.context.visit
-                    && (is_lesser || waiting.context.sighting == DiscoveryKind::Recrawl) =>
-            {
-                *again = Some((origin, Box::new(waiting.clone())));
-                true
-            }
-            _ => false,
-        }
-    }
-}
 
 /// Lease found during a restore, with the outcome of its dispatch if one was found that is not applied to the queued
 /// record: its offset, and the end of the URL if it is terminal.
@@ -367,6 +290,24 @@ impl PartitionFrontier {
     #[must_use]
     pub fn load(&self) -> (usize, usize, usize) {
         (self.sites.waiting(), self.leases.outstanding(), self.sites.len())
+    }
+
+    /// Returns the number of URLs that sleep until their next visit.
+    #[must_use]
+    pub fn asleep(&self) -> u64 {
+        self.live.asleep()
+    }
+
+    /// Returns the time at which the first delayed or sleeping URL is due.
+    #[must_use]
+    pub fn next_due_ms(&self) -> Option<Millis> {
+        self.next_wake_ms
+    }
+
+    /// Returns the offset up to which `crawl.frontier` was read.
+    #[must_use]
+    pub fn read(&self) -> Offset {
+        self.end
     }
 
     /// Returns the sites with the most queued URLs. A site whose URLs are all leased or delayed has no name here and

@@ -65,7 +65,7 @@ impl PartitionFrontier {
             }
             Some(mut active) => {
                 match &mut active.busy {
-                    // The new record is being written; what follows from the end of the visit must follow it.
+                    // The new record is being written; the tombstone, or the record of the next visit, must follow it.
                     ActiveState::Rewriting(rewriting) if rewriting.visit == outcome.context.visit => {
                         rewriting.ended.push((origin, Ending::of(outcome)));
                     }

@@ -104,7 +104,7 @@ impl PartitionFrontier {
     /// Opens the partition, which `pages` already counts as open.
     pub fn open(&mut self, opening: PartitionContext, now: Millis, pages: &mut PageCaps) -> Result<(), IndexError> {
         let PartitionContext { owner_epoch: claim, commits, assignment_epoch: assignment, .. } = opening;
-        let [commit, _] = commits;
+        let [commit, outcomes_commit, _] = commits;
         self.owner.epoch = claim;
         self.owner.assignment = assignment;
         let read_to = self.end;
@@ -113,7 +113,7 @@ impl PartitionFrontier {
         self.ticked_at_ms = now;
         self.limit.start(now);
         self.queue_what_is_due(now)?;
-        let leased = self.lease_what_was_found(commits, now, pages)?;
+        let leased = self.lease_what_was_found([commit, outcomes_commit], now, pages)?;
         self.live.open(self.end);
         let Self { index, sites, idle, live, .. } = self;
         let (mut next_wake_ms, mut ended) = (None::<Millis>, vec![]);

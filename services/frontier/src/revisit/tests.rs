@@ -118,3 +118,78 @@ proptest! {
         prop_assert!(all.intervals <= OBSERVED && all.changed <= all.intervals);
     }
 }
+
+/// Mean times between changes of pages in days, by the share of pages in percent (Cho and Garcia-Molina, "The evolution of
+/// the web and implications for an incremental crawler", 2000): from, to.
+const CHANGES: [(u64, f64, f64); 5] =
+    [(23, 0.05, 1.0), (15, 1.0, 7.0), (16, 7.0, 30.0), (16, 30.0, 120.0), (30, 10_000.0, 10_000.0)];
+const PAGES: u64 = 1_000;
+/// The first days do not count: the rates are not known yet.
+const WARM_UP_DAYS: f64 = 60.0;
+const DAYS: f64 = 240.0;
+
+/// Random numbers from 0 to 1 (xorshift64, Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    #[allow(clippy::cast_precision_loss, reason = "a random number needs no more than fifteen digits")]
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Returns the requests per page and day, and the share of time in which the copy of a page is the present one, with these
+/// intervals in days between visits.
+fn freshness<S: Default>(next: impl Fn(&mut S, f64, bool) -> f64) -> (f64, f64) {
+    let (mut random, mut requests, mut fresh) = (Random(7), 0.0, 0.0);
+    for page in 0..PAGES {
+        let share = page * 100 / PAGES;
+        let mut class = CHANGES.iter().scan(0, |upto, class| {
+            *upto += class.0;
+            Some((*upto, class))
+        });
+        let (_, (_, from, to)) = class.find(|(upto, _)| share < *upto).unwrap();
+        let between_days = from * (to / from).powf(random.next());
+        let (mut state, mut at, mut interval) = (S::default(), 0.0, next(&mut S::default(), 0.0, false));
+        while at < DAYS {
+            let changes_at = at - between_days * (1.0 - random.next()).ln();
+            let until = at + interval;
+            fresh += (changes_at.min(until).min(DAYS) - at.max(WARM_UP_DAYS)).max(0.0);
+            requests += f64::from(u8::from(at >= WARM_UP_DAYS));
+            let has_changed = changes_at < until;
+            at = until;
+            interval = next(&mut state, interval, has_changed);
+        }
+    }
+    #[allow(clippy::cast_precision_loss, reason = "a small number")]
+    let page_days = PAGES as f64 * (DAYS - WARM_UP_DAYS);
+    (requests / page_days, fresh / page_days)
+}
+
+#[test]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "days as milliseconds"
+)]
+fn intervals_by_the_square_root_keep_more_pages_fresh_than_equal_ones() {
+    for (shortest, least) in [(1, 0.02), (3, 0.01), (7, 0.005)] {
+        let policy = RevisitPolicy { interval_ms: shortest * DAY, max_interval_ms: 60 * DAY };
+        let by_root = |rate: &mut Option<ChangeRate>, interval: f64, has_changed: bool| {
+            // The first call is for the first visit.
+            let known = rate.take().unwrap_or_default();
+            *rate =
+                Some(if interval > 0.0 { observed(known, (interval * DAY as f64) as u64, has_changed) } else { known });
+            interval_ms(&policy, rate.unwrap_or_default()) as f64 / DAY as f64
+        };
+        let (requests, fresh) = freshness(by_root);
+        let (equal_requests, equally_fresh) = freshness(|(): &mut (), _, _| 1.0 / requests);
+        println!("{shortest}: {requests:.3} requests: {fresh:.3} fresh; {equal_requests:.3}: {equally_fresh:.3}");
+        assert!((requests / equal_requests - 1.0).abs() < 0.02, "as many requests: {requests} and {equal_requests}");
+        assert!(fresh > equally_fresh + least, "{fresh} of the time fresh, and {equally_fresh}");
+    }
+}

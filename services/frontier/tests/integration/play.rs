@@ -51,7 +51,7 @@ pub(crate) fn stage(registry: &Registry, default_interval_ms: u64) -> FrontierSt
 
 /// Opens partition 0.
 pub(crate) fn open(stage: &mut FrontierStage, partitions: u32) {
-    let opening = PartitionContext { partition: 0, partitions, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
+    let opening = PartitionContext { partition: 0, partitions, assignment_epoch: 1, owner_epoch: 0, commits: [0; 3] };
     stage.prepare(opening, NOW).unwrap();
     stage.open(opening, NOW);
 }

@@ -474,6 +474,7 @@ impl World {
 }
 
 /// Returns the opening of the only partition, with this claim and these commit points.
-fn opening(claim: u64, commits: [u64; 2]) -> PartitionContext {
+fn opening(claim: u64, [records, outcomes]: [u64; 2]) -> PartitionContext {
+    let commits = [records, outcomes, 0];
     PartitionContext { partition: 0, partitions: 1, assignment_epoch: EPOCH, owner_epoch: claim, commits }
 }

@@ -26,7 +26,7 @@ fn links_of_a_record_that_wait_for_the_same_plan_share_its_other_fields() {
         delivered(topic::CONTROL, 0, &crawl_key(&"default".parse().unwrap()), encode(&crawl.definition(1, 0)));
     stage.receive_tailed(&control, 0, &mut Actions::default()).unwrap();
     let opening =
-        PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
+        PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commits: [0; 3] };
     stage.prepare(opening, 0).unwrap();
     let mut actions = Actions::default();
     stage.receive(vec![links(0, 3), links(1, 2)], 0, &mut actions).unwrap();

@@ -218,7 +218,7 @@ impl Life {
             }
             let partitions = world.partitions;
             let opening =
-                PartitionContext { partition, partitions, assignment_epoch: 1, owner_epoch: 0, commits: [0, 0] };
+                PartitionContext { partition, partitions, assignment_epoch: 1, owner_epoch: 0, commits: [0; 3] };
             life.stage.prepare(opening, life.now).expect("an index");
         }
         life

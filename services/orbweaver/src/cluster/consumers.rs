@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_for_users() {
-        assert_eq!(topics_for_users(), [topic::DOCUMENTS]);
+    fn documents_and_changes_are_for_users() {
+        assert_eq!(topics_for_users(), [topic::DOCUMENTS, topic::CHANGES]);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use orbweaver_log::Log;
 use orbweaver_messages::{Topic, topic};
-use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
+use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot, PartitionOffsets};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
@@ -57,10 +57,14 @@ pub async fn watch(
             failure = pipeline.failure() => return Ok(Err(failure)),
             _ = read.tick() => {}
         }
-        if whole.is_proven(&*log).await? {
-            return Ok(Ok(EndedBy::Complete));
+        let figures = pipeline.frontier.figures();
+        let read = (figures.waiting == 0 && figures.asleep > 0).then_some(figures.read);
+        match whole.look(&*log, read).await? {
+            Rest::Complete => return Ok(Ok(EndedBy::Complete)),
+            Rest::Asleep => return Ok(Ok(EndedBy::Asleep)),
+            Rest::No => {}
         }
-        let capped = settings.max_pages.is_some_and(|max| pipeline.frontier.figures().pages >= max);
+        let capped = settings.max_pages.is_some_and(|max| figures.pages >= max);
         if capped && rest.is_proven(&*log).await? {
             return Ok(Ok(EndedBy::MaxPages));
         }
@@ -95,11 +99,35 @@ impl Completion {
     }
 
     pub(crate) async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
-        let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
-        let proven = self.last.as_ref().is_some_and(|first| reading.confirms_completion(first));
-        self.last = Some(reading);
-        Ok(proven)
+        Ok(self.look(log, None).await? == Rest::Complete)
     }
+
+    /// Takes a snapshot. `read`: the frontier has no URL that does not sleep, and has read this number of records of
+    /// `crawl.frontier`, as determined after the last snapshot.
+    async fn look(&mut self, log: &dyn Log, read: Option<u64>) -> Result<Rest, Failure> {
+        let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
+        let of_frontier = |at: &PartitionOffsets| at.tp.topic == topic::FRONTIER;
+        let ends = || reading.pairs.iter().flat_map(|(_, at)| at).filter(|at| of_frontier(at)).map(|at| at.end);
+        let rest = match &self.last {
+            Some(first) if reading.confirms_completion(first) => Rest::Complete,
+            // No log end moved between the snapshots: in between, all records were read, and what they queue sleeps.
+            Some(first) if read == Some(ends().sum()) && reading.confirms_quiescence(first, of_frontier) => {
+                Rest::Asleep
+            }
+            _ => Rest::No,
+        };
+        self.last = Some(reading);
+        Ok(rest)
+    }
+}
+
+/// Whether a crawl is at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    No,
+    /// All URLs sleep until their next visit.
+    Asleep,
+    Complete,
 }
 
 fn snapshot(pipeline: &Pipeline, settings: &Settings, elapsed: Duration) -> Snapshot {

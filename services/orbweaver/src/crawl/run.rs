@@ -24,6 +24,7 @@ use crate::{
     cli::CrawlArgs,
     durable::read_whole,
     exit::{Failure, failed},
+    export::rfc3339,
     logging,
 };
 
@@ -87,6 +88,8 @@ async fn summary(pipeline: &Pipeline, by: EndedBy) -> Result<Summary, Failure> {
         pages: pipeline.exported.tally().fetched,
         urls: pipeline.exported.tally(),
         waiting: if by == EndedBy::Complete { 0 } else { frontier.waiting },
+        asleep: frontier.asleep,
+        next_visit: frontier.next_due_ms.filter(|_| frontier.asleep > 0).map(rfc3339),
         patterns_over_budget: frontier.over_budget,
         links: pipeline.links(),
         dead_letters: dead_letters(&*pipeline.log).await?,
@@ -138,7 +141,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
         EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before completion; {again}"))),
         EndedBy::MaxTime => return Err(Failure::Stopped(format!("--max-time was reached; {again}"))),
         EndedBy::MaxPages | EndedBy::Failed => return Ok(()),
-        EndedBy::Complete => {}
+        EndedBy::Complete | EndedBy::Asleep => {}
     }
     if summary.urls.answered() == 0 {
         let reasons = super::progress::outcomes(&summary.urls).join(", ");
@@ -150,6 +153,10 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
             seeds(&prepared.settings),
             out.join("urls.jsonl").display()
         )));
+    }
+    if by == EndedBy::Asleep {
+        eprintln!("`orbweaver crawl --out {}` makes the visits that are due", out.display());
+        return Ok(());
     }
     prepared.settings.complete = true;
     prepared.settings.write(&prepared.state)?;

@@ -13,6 +13,8 @@ use crate::{durable::write_whole, exit::Failure, export::Tally};
 pub enum EndedBy {
     /// Nothing is left to do.
     Complete,
+    /// All URLs sleep until their next visit; the crawl can be resumed then.
+    Asleep,
     /// The maximum number of pages was fetched.
     MaxPages,
     /// The time is up; the crawl can be resumed.
@@ -34,6 +36,12 @@ pub struct Summary {
     pub urls: Tally,
     /// URLs that are still queued.
     pub waiting: u64,
+    /// URLs that sleep until their next visit.
+    #[serde(default)]
+    pub asleep: u64,
+    /// Time at which the first of them is due, RFC 3339 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_visit: Option<String>,
     /// Number of URL patterns, at the end, that lead to more and more URLs and brought nothing new.
     #[serde(default)]
     pub patterns_over_budget: u64,
@@ -62,6 +70,7 @@ impl Summary {
     pub fn text(&self, out: &Path) -> String {
         let end = match self.ended_by {
             EndedBy::Complete => "complete",
+            EndedBy::Asleep => "all visits made",
             EndedBy::MaxPages => "ended at --max-pages",
             EndedBy::MaxTime => "stopped at --max-time",
             EndedBy::Interrupted => "stopped",
@@ -85,6 +94,11 @@ impl Summary {
         if !other.is_empty() {
             lines.push(format!("urls: {}", other.join(" · ")));
         }
+        if !self.urls.changes.is_empty() {
+            let changes: Vec<_> =
+                self.urls.changes.iter().map(|(kind, count)| format!("{} {kind}", number(*count))).collect();
+            lines.push(format!("changes: {}", changes.join(" · ")));
+        }
         let links: Vec<_> = self
             .links
             .iter()
@@ -99,6 +113,9 @@ impl Summary {
         }
         if self.waiting > 0 {
             lines.push(format!("{} URLs are still queued", number(self.waiting)));
+        }
+        if let Some(at) = &self.next_visit {
+            lines.push(format!("{} URLs will be visited again, the first at {at}", number(self.asleep)));
         }
         if self.patterns_over_budget > 0 && !self.urls.refused.contains_key("trap") {
             let patterns = number(self.patterns_over_budget);

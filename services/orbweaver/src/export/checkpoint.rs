@@ -16,9 +16,12 @@ pub struct Checkpoint {
     pub documents_bytes: u64,
     /// Length of `urls.jsonl`, in bytes.
     pub urls_bytes: u64,
-    /// Lengths of both files at the last checkpoint of each earlier run of the program. Lines that the run wrote after
-    /// it were cut.
-    pub runs: Vec<(u64, u64)>,
+    /// Length of `changes.jsonl`, in bytes.
+    #[serde(default)]
+    pub changes_bytes: u64,
+    /// Lengths of the files, in this order, at the last checkpoint of each earlier run of the program. Lines that the run
+    /// wrote after it were cut.
+    pub runs: Vec<Vec<u64>>,
     /// Counts of the lines.
     pub tally: Tally,
 }
@@ -27,7 +30,7 @@ impl Checkpoint {
     /// Starts a run: lines that the previous run wrote after this checkpoint are cut. Must be written before anything
     /// else.
     pub fn begin_run(&mut self) {
-        self.runs.push((self.documents_bytes, self.urls_bytes));
+        self.runs.push(self.lengths().to_vec());
     }
 
     /// Returns the number of this run.
@@ -36,10 +39,22 @@ impl Checkpoint {
         u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the lengths of both files at the end of `run`, or `None` while it lasts.
+    /// Returns the lengths of the files.
     #[must_use]
-    pub fn end_of(&self, run: u32) -> Option<(u64, u64)> {
-        self.runs.get(usize::try_from(run).ok()?).copied()
+    pub fn lengths(&self) -> [u64; 3] {
+        [self.documents_bytes, self.urls_bytes, self.changes_bytes]
+    }
+
+    /// Sets the lengths of the files.
+    pub fn set_lengths(&mut self, lengths: [u64; 3]) {
+        [self.documents_bytes, self.urls_bytes, self.changes_bytes] = lengths;
+    }
+
+    /// Returns the length of the file of this number at the end of `run`, or `None` while it lasts.
+    #[must_use]
+    pub fn end_of(&self, run: u32, file: usize) -> Option<u64> {
+        let lengths = self.runs.get(usize::try_from(run).ok()?)?;
+        Some(lengths.get(file).copied().unwrap_or_default())
     }
 
     /// Returns the next offset of a topic-partition to take, or `None` if nothing of it was taken.

@@ -8,13 +8,16 @@ use std::{
 };
 
 use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition, topic_partitions};
-use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Outcome, OutcomeKind, decode, topic::DOCUMENTS};
+use orbweaver_messages::{
+    CRAWL_HEADER, FINGERPRINT_HEADER, Outcome, OutcomeKind, PageChange, VISIT_HEADER, decode,
+    topic::{CHANGES, DOCUMENTS},
+};
 use orbweaver_url::{CrawlName, Fingerprint};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Checkpoint, ExportError, ExportView, Source, TOPICS,
-    index::{DocumentPosition, Index, Kind},
+    index::{DocumentPosition, Index, Kind, Visit},
     lines::Lines,
     rfc3339,
 };
@@ -43,10 +46,26 @@ struct UrlLine<'a> {
 /// Makes a checkpoint durable; may block.
 pub(super) type Save = Box<dyn FnOnce() -> Result<(), ExportError> + Send>;
 
-/// `documents.jsonl` and `urls.jsonl`.
+/// A line of `changes.jsonl`.
+#[derive(Serialize)]
+struct ChangeLine<'a> {
+    url: &'a str,
+    change: &'static str,
+    visit: u32,
+    status: Option<u16>,
+    time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_time: Option<String>,
+}
+
+/// `documents.jsonl`, `urls.jsonl` and `changes.jsonl`.
 pub(super) struct ResultFiles {
-    documents: Lines,
-    urls: Lines,
+    /// Lines of each file, by [`Kind`].
+    lines: [Lines; 3],
     index: Index,
     checkpoint: Checkpoint,
     /// Next offset to take, by topic-partition.
@@ -75,17 +94,19 @@ impl ResultFiles {
         checkpoint.set_positions(&positions);
         write_whole(&checkpoint_path, &checkpoint)?;
         view.set(&checkpoint.tally);
-        let lines = |name: &str, length| {
-            let path = out.join(name);
-            Lines::open(&path, length).map_err(|source| ExportError::File { path, source })
+        let [documents, urls, changes] = checkpoint.lengths();
+        let lines = |kind: Kind, length| {
+            let path = out.join(kind.file());
+            // Most crawls have no changes.
+            let open = if let Kind::Changes = kind { Lines::open_later } else { Lines::open };
+            open(&path, length).map_err(|source| ExportError::File { path, source })
         };
-        let documents = lines("documents.jsonl", checkpoint.documents_bytes)?;
-        let urls = lines("urls.jsonl", checkpoint.urls_bytes)?;
+        let lines = [lines(Kind::Documents, documents)?, lines(Kind::Urls, urls)?, lines(Kind::Changes, changes)?];
         // Before a checkpoint relies on these files: a synced file is lost if its name is not durable.
         sync_dir(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
         let index = Index::open(&state.join("exported"))?;
         let (out, crawl) = (out.to_owned(), source.crawl.cloned());
-        let files = Self { documents, urls, index, checkpoint, positions, checkpoint_path, out, view, crawl };
+        let files = Self { lines, index, checkpoint, positions, checkpoint_path, out, view, crawl };
         Ok((files, unread))
     }
 
@@ -111,18 +132,35 @@ impl ResultFiles {
             return Ok(Ok(()));
         }
         *position = record.offset + 1;
-        if record.tp.topic == DOCUMENTS { self.take_document(record) } else { self.take_outcome(record) }
+        match record.tp.topic {
+            DOCUMENTS => self.take_document(record),
+            CHANGES => self.take_change(record),
+            _ => self.take_outcome(record),
+        }
     }
 
     fn take_document(&mut self, record: &ConsumerRecord) -> Result<Result<(), String>, ExportError> {
-        let (fingerprint, crawl) = match names_of(record) {
+        let (visit, crawl) = match names_of(record) {
             Ok(names) => names,
             Err(reason) => return Ok(Err(reason)),
         };
         let value = record.value.as_deref().unwrap_or_default();
-        if self.is_wanted(&crawl) && self.is_new(Kind::Documents, fingerprint)? {
-            self.documents.add(value).map_err(|source| self.failed("documents.jsonl", source))?;
+        if self.is_wanted(&crawl) && self.add(Kind::Documents, visit, || value.to_vec())? {
             self.checkpoint.tally.documents += 1;
+        }
+        Ok(Ok(()))
+    }
+
+    fn take_change(&mut self, record: &ConsumerRecord) -> Result<Result<(), String>, ExportError> {
+        let change: PageChange = match decode("page-change", record.value.as_ref()) {
+            Ok(change) => change,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let context = &change.context;
+        if self.is_wanted(&context.crawl)
+            && self.add(Kind::Changes, (context.fingerprint, context.visit), || line(&change_line(&change)))?
+        {
+            self.checkpoint.tally.changed(change.kind);
         }
         Ok(Ok(()))
     }
@@ -137,34 +175,38 @@ impl ResultFiles {
         }
         if !outcome.kind.is_terminal() {
             self.checkpoint.tally.passed(&outcome);
-        } else if self.is_new(Kind::Urls, outcome.context.fingerprint)? {
-            let line = serde_json::to_vec(&url_line(&outcome)).map_err(|e| self.failed("urls.jsonl", e.into()))?;
-            self.urls.add(&line).map_err(|source| self.failed("urls.jsonl", source))?;
-            self.checkpoint.tally.ended(&outcome);
+        } else {
+            let visit = (outcome.context.fingerprint, outcome.context.visit);
+            if self.add(Kind::Urls, visit, || line(&url_line(&outcome)))? {
+                self.checkpoint.tally.ended(&outcome);
+            }
         }
         Ok(Ok(()))
+    }
+
+    /// Adds the line of a visit to a file. Returns `false` if it has one already.
+    fn add(&mut self, kind: Kind, visit: Visit, line: impl FnOnce() -> Vec<u8>) -> Result<bool, ExportError> {
+        if !self.is_new(kind, visit)? {
+            return Ok(false);
+        }
+        self.lines[kind as usize].add(&line()).map_err(|source| self.failed(kind.file(), source))?;
+        Ok(true)
     }
 
     fn is_wanted(&self, crawl: &CrawlName) -> bool {
         self.crawl.as_ref().is_none_or(|wanted| wanted == crawl)
     }
 
-    /// Returns `true` if this fingerprint has no line yet, and then stores the start of its line, to be written next.
-    fn is_new(&mut self, kind: Kind, fingerprint: Fingerprint) -> Result<bool, ExportError> {
-        if let Some(written_at) = self.index.written_at(kind, fingerprint)? {
-            let length = self.checkpoint.end_of(written_at.run).map(|(documents, urls)| match kind {
-                Kind::Documents => documents,
-                Kind::Urls => urls,
-            });
+    /// Returns `true` if this visit has no line yet, and then stores the start of its line, to be written next.
+    fn is_new(&mut self, kind: Kind, visit: Visit) -> Result<bool, ExportError> {
+        if let Some(written_at) = self.index.written_at(kind, visit)? {
+            let length = self.checkpoint.end_of(written_at.run, kind as usize);
             if length.is_none_or(|length| written_at.position < length) {
                 return Ok(false);
             }
         }
-        let position = match kind {
-            Kind::Documents => self.documents.length(),
-            Kind::Urls => self.urls.length(),
-        };
-        self.index.insert(kind, fingerprint, DocumentPosition { run: self.checkpoint.run(), position })?;
+        let position = self.lines[kind as usize].length();
+        self.index.insert(kind, visit, DocumentPosition { run: self.checkpoint.run(), position })?;
         Ok(true)
     }
 
@@ -172,12 +214,11 @@ impl ResultFiles {
     /// replaces the checkpoint.
     pub(super) fn save(&mut self) -> Result<Save, ExportError> {
         self.checkpoint.set_positions(&self.positions);
-        self.checkpoint.documents_bytes = self.documents.length();
-        self.checkpoint.urls_bytes = self.urls.length();
-        let files = [("documents.jsonl", self.documents.flush()), ("urls.jsonl", self.urls.flush())];
+        self.checkpoint.set_lengths(self.lines.each_ref().map(Lines::length));
         let mut synced = vec![];
-        for (name, file) in files {
-            synced.push((self.out.join(name), file.map_err(|source| self.failed(name, source))?));
+        for kind in Kind::ALL {
+            let file = self.lines[kind as usize].flush().map_err(|source| self.failed(kind.file(), source))?;
+            synced.extend(file.map(|file| (self.out.join(kind.file()), file)));
         }
         let persist = self.index.persister()?;
         let (checkpoint, path) = (self.checkpoint.clone(), self.checkpoint_path.clone());
@@ -224,11 +265,13 @@ async fn within_the_log(checkpoint: &Checkpoint, log: &dyn Log, at_rest: bool) -
     Ok(Positions { positions, unread })
 }
 
-/// Returns fingerprint and crawl of a document, or the reason why it is not valid.
-fn names_of(record: &ConsumerRecord) -> Result<(Fingerprint, CrawlName), String> {
+/// Returns visit and crawl of a document, or the reason why it is not valid.
+fn names_of(record: &ConsumerRecord) -> Result<(Visit, CrawlName), String> {
     #[derive(Deserialize)]
     struct Named {
         fingerprint: Fingerprint,
+        #[serde(default)]
+        visit: u32,
         #[serde(default)]
         crawl: CrawlName,
     }
@@ -236,16 +279,36 @@ fn names_of(record: &ConsumerRecord) -> Result<(Fingerprint, CrawlName), String>
         return Ok(names);
     }
     let named: Named = decode("document", record.value.as_ref()).map_err(|error| error.to_string())?;
-    Ok((named.fingerprint, named.crawl))
+    Ok(((named.fingerprint, named.visit), named.crawl))
 }
 
-/// Returns fingerprint and crawl from the headers, which avoids parsing; records of earlier versions lack them. Returns
+/// Returns visit and crawl from the headers, which avoids parsing; records of earlier versions lack them. Returns
 /// `None` for a value that would break the line format, which is left to the parser.
-fn names_in_headers(record: &ConsumerRecord) -> Option<(Fingerprint, CrawlName)> {
+fn names_in_headers(record: &ConsumerRecord) -> Option<(Visit, CrawlName)> {
     let text = |name| std::str::from_utf8(record.header(name)?).ok();
     let value = record.value.as_deref().filter(|value| value.starts_with(b"{") && value.ends_with(b"}"))?;
-    let names = (text(FINGERPRINT_HEADER)?.parse().ok()?, text(CRAWL_HEADER)?.parse().ok()?);
+    // Absent at the first visit.
+    let visit = text(VISIT_HEADER).map_or(Ok(0), str::parse).ok()?;
+    let names = ((text(FINGERPRINT_HEADER)?.parse().ok()?, visit), text(CRAWL_HEADER)?.parse().ok()?);
     (!value.contains(&b'\n')).then_some(names)
+}
+
+#[allow(clippy::expect_used, reason = "texts and numbers always serialize")]
+fn line(line: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(line).expect("texts and numbers serialize")
+}
+
+fn change_line(change: &PageChange) -> ChangeLine<'_> {
+    ChangeLine {
+        url: change.context.key(),
+        change: change.kind.name(),
+        visit: change.context.visit,
+        status: change.status,
+        time: rfc3339(change.at_ms),
+        content_hash: change.version.content_hash.as_deref(),
+        previous_hash: change.previous_hash.as_deref(),
+        previous_time: change.previous_at_ms.map(rfc3339),
+    }
 }
 
 fn url_line(outcome: &Outcome) -> UrlLine<'_> {

@@ -1,4 +1,4 @@
-//! On-disk index of the fingerprints that have a line; needs little memory for a crawl of any size.
+//! On-disk index of the visits that have a line; needs little memory for a crawl of any size.
 
 use std::{collections::HashMap, path::Path};
 
@@ -14,14 +14,29 @@ const MEMTABLE_BYTES: u64 = 2 << 20;
 /// Entries per write: one by one, each would cost a system call.
 const GATHERED: usize = 1_024;
 
-/// The two files that have an index.
+/// The files.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// `documents.jsonl`.
     Documents = 0,
-    /// `urls.jsonl`.
     Urls = 1,
+    Changes = 2,
 }
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Documents, Self::Urls, Self::Changes];
+
+    /// Returns the name of the file.
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Self::Documents => "documents.jsonl",
+            Self::Urls => "urls.jsonl",
+            Self::Changes => "changes.jsonl",
+        }
+    }
+}
+
+/// A visit to a URL; a line is written once for each.
+pub(super) type Visit = (Fingerprint, u32);
 
 /// Start of a line, and the run of the program that wrote it. Lines that a run wrote after its last checkpoint were
 /// cut, and others took their place, so that the position alone is ambiguous.
@@ -33,10 +48,10 @@ pub(super) struct DocumentPosition {
     pub(super) position: u64,
 }
 
-/// Kind of a file, and a fingerprint.
-type Key = [u8; 17];
+/// Kind of a file, a fingerprint, and the number of a visit if it is not the first one.
+type Key = Vec<u8>;
 
-/// Index from fingerprint to the start of its line.
+/// Index from a visit to the start of its line.
 pub(super) struct Index {
     database: Database,
     lines: Keyspace,
@@ -55,9 +70,9 @@ impl Index {
         Ok(Self { database, lines, gathered: HashMap::new() })
     }
 
-    /// Returns the position at which the line of this fingerprint was last written.
-    pub(super) fn written_at(&self, kind: Kind, fingerprint: Fingerprint) -> fjall::Result<Option<DocumentPosition>> {
-        let key = key(kind, fingerprint);
+    /// Returns the position at which the line of this visit was last written.
+    pub(super) fn written_at(&self, kind: Kind, visit: Visit) -> fjall::Result<Option<DocumentPosition>> {
+        let key = key(kind, visit);
         if let Some(written_at) = self.gathered.get(&key) {
             return Ok(Some(*written_at));
         }
@@ -69,14 +84,9 @@ impl Index {
         }))
     }
 
-    /// Stores the start of this fingerprint's line.
-    pub(super) fn insert(
-        &mut self,
-        kind: Kind,
-        fingerprint: Fingerprint,
-        written_at: DocumentPosition,
-    ) -> fjall::Result<()> {
-        self.gathered.insert(key(kind, fingerprint), written_at);
+    /// Stores the start of this visit's line.
+    pub(super) fn insert(&mut self, kind: Kind, visit: Visit, written_at: DocumentPosition) -> fjall::Result<()> {
+        self.gathered.insert(key(kind, visit), written_at);
         if self.gathered.len() >= GATHERED { self.write() } else { Ok(()) }
     }
 
@@ -99,9 +109,8 @@ impl Index {
     }
 }
 
-fn key(kind: Kind, fingerprint: Fingerprint) -> Key {
-    let mut key = [0; 17];
-    key[0] = kind as u8;
-    key[1..].copy_from_slice(&fingerprint.0);
-    key
+fn key(kind: Kind, (fingerprint, visit): Visit) -> Key {
+    let visit = visit.to_be_bytes();
+    let visit = if visit == [0; 4] { &[][..] } else { &visit };
+    [&[kind as u8], &fingerprint.0[..], visit].concat()
 }

@@ -1,9 +1,9 @@
-//! Results as files: `documents.jsonl` from `crawl.documents`, `urls.jsonl` from `crawl.outcomes`.
+//! Results as files: `documents.jsonl` from `crawl.documents`, `urls.jsonl` from `crawl.outcomes`, and `changes.jsonl`
+//! from `crawl.changes`.
 //!
 //! Each line is written exactly once and whole, even after a crash: a checkpoint holds the positions in the log *and*
 //! the lengths of the files. At a start, the files are cut to these lengths, and reading resumes at these positions. An
-//! index of the fingerprints that have a line identifies duplicates, such as a page that was fetched again after a
-//! crash.
+//! index of the visits that have a line identifies duplicates, such as a page that was fetched again after a crash.
 
 mod caught_up;
 mod checkpoint;
@@ -16,7 +16,7 @@ mod tally;
 
 use orbweaver_messages::{
     Topic,
-    topic::{DOCUMENTS, OUTCOMES},
+    topic::{CHANGES, DOCUMENTS, OUTCOMES},
 };
 use orbweaver_url::CrawlName;
 
@@ -31,7 +31,7 @@ pub use tally::{ExportView, Tally};
 /// whose name begins with this one.
 pub const GROUP: &str = "exporter";
 /// Topics that the group reads.
-pub const TOPICS: &[Topic] = &[OUTCOMES, DOCUMENTS];
+pub const TOPICS: &[Topic] = &[OUTCOMES, DOCUMENTS, CHANGES];
 
 /// Results that an exporter writes.
 #[derive(Debug, Clone, Copy, Default)]

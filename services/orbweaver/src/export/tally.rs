@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use orbweaver_messages::{Outcome, OutcomeKind};
+use orbweaver_messages::{ChangeKind, Outcome, OutcomeKind};
 use serde::{Deserialize, Serialize};
 
 /// Counts of the lines in `urls.jsonl` and `documents.jsonl`; part of the checkpoint, and therefore exact even after a
@@ -31,6 +31,9 @@ pub struct Tally {
     pub retries: BTreeMap<String, u64>,
     /// Responses with status 429 or 503.
     pub blocked: u64,
+    /// Lines of `changes.jsonl`, by kind.
+    #[serde(default)]
+    pub changes: BTreeMap<String, u64>,
     /// Decoded bytes of all bodies.
     pub bytes: u64,
 }
@@ -50,6 +53,11 @@ impl Tally {
             OutcomeKind::Gone => count(&mut self.gone, outcome.reason.as_deref()),
             OutcomeKind::Blocked | OutcomeKind::Retry | OutcomeKind::Deferred => {}
         }
+    }
+
+    /// Counts a change of a page.
+    pub fn changed(&mut self, kind: ChangeKind) {
+        count(&mut self.changes, Some(kind.name()));
     }
 
     /// Counts an attempt that did not end its URL.

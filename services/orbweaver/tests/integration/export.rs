@@ -7,7 +7,7 @@ use orbweaver::export::{self, CheckpointWorker, ExportError, ExportStage, Export
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{
     Dispatch, DispatchId, FrontierUrl, Outcome, OutcomeKind, UrlContext, encode,
-    topic::{DEAD_LETTERS, DOCUMENTS, OUTCOMES},
+    topic::{CHANGES, DEAD_LETTERS, DOCUMENTS, OUTCOMES},
 };
 use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError};
 use orbweaver_url::{CrawlName, Fingerprint};
@@ -23,7 +23,7 @@ fn output() -> TempDir {
 }
 
 fn log() -> MemoryLog {
-    MemoryLog::new(&[DOCUMENTS, OUTCOMES, DEAD_LETTERS].map(|topic| TopicSpec::new(topic, 2, Cleanup::Delete)))
+    MemoryLog::new(&[DOCUMENTS, OUTCOMES, CHANGES, DEAD_LETTERS].map(|topic| TopicSpec::new(topic, 2, Cleanup::Delete)))
 }
 
 fn outcome(page: u32, kind: OutcomeKind) -> Record {

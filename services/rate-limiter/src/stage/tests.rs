@@ -15,7 +15,7 @@ fn stage() -> RateLimiterStage {
 
 fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {
     let opening =
-        PartitionContext { partition: 3, partitions: 8, assignment_epoch: 1, owner_epoch: claim, commits: [0, 0] };
+        PartitionContext { partition: 3, partitions: 8, assignment_epoch: 1, owner_epoch: claim, commits: [0; 3] };
     stage.open(opening, now);
 }
 

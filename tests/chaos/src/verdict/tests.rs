@@ -17,7 +17,7 @@ fn expected(url: &str, fate: Fate, requests: u32) -> Expected {
 
 fn entry(at_us: u64, host: &str, target: &str, status: u16) -> Entry {
     let (host, target, agent) = (host.to_owned(), target.to_owned(), String::new());
-    Entry { at_us, epoch_us: at_us, host, target, status, agent }
+    Entry { at_us, epoch_us: at_us, host, target, status, agent, version: None }
 }
 
 /// Returns the expected content of a page with two targets, the first of which is linked twice.

@@ -11,6 +11,7 @@ mod memory;
 mod process;
 mod profiles;
 mod replay;
+mod revisits;
 mod same;
 mod scope;
 mod secured;

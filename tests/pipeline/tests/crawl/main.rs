@@ -10,6 +10,7 @@ mod killed;
 mod memory;
 mod options;
 mod polite;
+mod revisits;
 mod scope;
 mod tools;
 mod traps;

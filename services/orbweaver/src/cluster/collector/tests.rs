@@ -19,7 +19,7 @@ use crate::{
 };
 
 fn log() -> MemoryLog {
-    let topics = [CONTROL, topic::OUTCOMES, DOCUMENTS, topic::DEAD_LETTERS];
+    let topics = [CONTROL, topic::OUTCOMES, DOCUMENTS, topic::CHANGES, topic::DEAD_LETTERS];
     MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 1, Cleanup::Delete)))
 }
 

@@ -1,0 +1,87 @@
+//! URLs that are leased, or whose records are being written.
+
+use orbweaver_log::Offset;
+use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl, Millis};
+use orbweaver_stage::Origin;
+
+use super::Ending;
+use crate::index::IndexEntry;
+
+/// State of a URL that is not idle.
+#[derive(Debug)]
+pub(super) enum ActiveState {
+    /// Awaits the outcome of a dispatch.
+    Leased(DispatchId, Box<FrontierUrl>),
+    /// Awaits its own new record, which was appended and has not been read back (docs/protocol.md#one-write-per-key:
+    /// one outstanding write for each key).
+    Rewriting(Rewriting),
+    /// The record at this offset has ended, at this depth; its tombstone was appended and has not been read back. A
+    /// record that survives the tombstone keeps this time of the previous write to the store.
+    Ended(Offset, u16, Millis),
+}
+
+/// New record of a URL that is being written.
+#[derive(Debug)]
+pub(super) struct Rewriting {
+    /// Number of its visit.
+    pub(super) visit: u32,
+    /// Time of the previous write to the store in the record.
+    pub(super) written_at_ms: Millis,
+    /// Outcomes that have ended this visit meanwhile; they complete with the record that follows.
+    pub(super) ended: Vec<(Origin, Ending)>,
+    /// Record of an earlier visit that demands another one now, and its origin.
+    pub(super) again: Option<(Origin, Box<FrontierUrl>)>,
+}
+
+impl Rewriting {
+    pub(super) fn of(waiting: &FrontierUrl) -> Self {
+        let (visit, written_at_ms) = (waiting.context.visit, waiting.written_at_ms);
+        Self { visit, written_at_ms, ended: vec![], again: None }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Active {
+    /// Entry of the URL in the index.
+    pub(super) entry: IndexEntry,
+    pub(super) busy: ActiveState,
+}
+
+impl Active {
+    /// Returns the latest known event time of the URL's writes to the store; 0: none.
+    pub(super) fn written_at_ms(&self) -> Millis {
+        match &self.busy {
+            ActiveState::Leased(_, waiting) => waiting.written_at_ms,
+            ActiveState::Rewriting(rewriting) => rewriting.written_at_ms,
+            ActiveState::Ended(_, _, written_at_ms) => *written_at_ms,
+        }
+    }
+
+    /// Returns `true` if a copy with a lesser depth takes precedence over this record: a queued copy of an ended URL, or
+    /// one whose own new record will follow this one. Also if that is the record of a later visit.
+    pub(super) fn precedes(&self, waiting: &FrontierUrl) -> bool {
+        let is_lesser = self.entry.depth < waiting.context.depth;
+        match &self.busy {
+            ActiveState::Leased(..) => false,
+            ActiveState::Rewriting(Rewriting { visit, .. }) if *visit > waiting.context.visit => true,
+            ActiveState::Rewriting(Rewriting { visit, .. }) => *visit == waiting.context.visit && is_lesser,
+            ActiveState::Ended(ended, ..) => self.entry.offset != *ended && is_lesser,
+        }
+    }
+
+    /// Keeps a record of an earlier visit than that of the new record, if it demands another visit. Returns `false` if it
+    /// does not, or if another record demands one already.
+    pub(super) fn keeps(&mut self, origin: Origin, waiting: &FrontierUrl) -> bool {
+        let is_lesser = waiting.context.depth < self.entry.depth;
+        match &mut self.busy {
+            ActiveState::Rewriting(Rewriting { visit, again: again @ None, .. })
+                if *visit > waiting.context.visit
+                    && (is_lesser || waiting.context.sighting == DiscoveryKind::Recrawl) =>
+            {
+                *again = Some((origin, Box::new(waiting.clone())));
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Figures of the frontier: those of the display, and gauges.
+
+use orbweaver_messages::Millis;
+
+use super::{BUSIEST_EVERY_MS, BUSIEST_SITES, FrontierStage};
+use crate::{index::IndexError, partition::PartitionFrontier};
+
+impl FrontierStage {
+    pub(super) fn show(&mut self, now: Millis) -> Result<(), IndexError> {
+        let loads = self.open.values().map(PartitionFrontier::load);
+        let (waiting, leased, sites) =
+            loads.fold((0, 0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1, sum.2 + load.2));
+        let similar = self.open.values_mut().map(PartitionFrontier::similar);
+        let similar = similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let mut figures = self.view.lock();
+        (figures.waiting, figures.sites, figures.over_budget) = (waiting as u64, sites as u64, similar.0 as u64);
+        (figures.pages, figures.partitions) = (self.pages.all(), self.open.len() as u64);
+        figures.asleep = self.open.values().map(PartitionFrontier::asleep).sum();
+        figures.next_due_ms = self.open.values().filter_map(PartitionFrontier::next_due_ms).min();
+        figures.read = self.open.values().map(PartitionFrontier::read).sum();
+        drop(figures);
+        self.metrics.demote.inc_by(similar.1);
+        self.metrics.expired.inc_by(self.open.values_mut().map(PartitionFrontier::take_expired).sum());
+        for (gauge, value) in [
+            (&self.metrics.waiting, waiting),
+            (&self.metrics.leased, leased),
+            (&self.metrics.sites, sites),
+            (&self.metrics.over_budget, similar.0),
+        ] {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+        let times = i64::try_from(1 + sites / BUSIEST_SITES).unwrap_or(i64::MAX);
+        if now >= self.busiest_at_ms + BUSIEST_EVERY_MS * times {
+            self.busiest_at_ms = now;
+            let held = self.open.values().map(PartitionFrontier::capped_urls).sum();
+            self.metrics.show_pages(held, self.pages.capped());
+            let live = |key| self.open.values().map(move |open| open.live(key).0);
+            let counts = |key| live(key).fold((0, 0), |sum, live| (sum.0 + live.urls, sum.1 + live.asleep));
+            self.metrics.show_urls(self.names.iter().map(|(key, name)| (name, counts(*key))));
+            let mut busiest = vec![];
+            for partition in self.open.values_mut() {
+                busiest.extend(partition.busiest(5)?);
+            }
+            busiest.sort_by_key(|load| std::cmp::Reverse(load.waiting));
+            busiest.truncate(5);
+            self.view.lock().busiest = busiest;
+        }
+        Ok(())
+    }
+}
