@@ -90,6 +90,12 @@ pub struct CrawlDefinition {
     /// Maximum number of pages to fetch, over all partitions. Dispatches in flight may exceed it by a few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pages: Option<u64>,
+    /// Maximum number of decoded bytes of bodies to read, over all partitions. Dispatches in flight may exceed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+    /// Time from which nothing is dispatched for the crawl, in milliseconds since the Unix epoch; its URLs stay queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at_ms: Option<Millis>,
     /// Handling of traps.
     #[serde(default, skip_serializing_if = "is_default")]
     pub traps: Traps,
@@ -158,6 +164,9 @@ pub struct PageCount {
     /// `fetched` outcomes of the crawl in this partition of `crawl.outcomes`, below `upto`. A page that had to be
     /// fetched twice counts twice.
     pub pages: u64,
+    /// Decoded bytes of the bodies in outcomes of the crawl in this partition of `crawl.outcomes`, below `upto`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bytes: u64,
     /// Dispatches of the crawl without an outcome.
     pub leased: u64,
     /// URLs of the crawl in `crawl.frontier`, leased ones included, without those that sleep until their next visit.

@@ -1,6 +1,6 @@
 //! Permitted changes of a running crawl.
 
-use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, RevisitPolicy, Scope, Traps};
+use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Millis, RevisitPolicy, Scope, Traps};
 use orbweaver_url::CrawlName;
 
 use crate::{
@@ -22,6 +22,10 @@ pub struct Revision {
     pub max_depth: Option<Option<u16>>,
     /// New page limit; `Some(None)` for no limit.
     pub max_pages: Option<Option<u64>>,
+    /// New limit of bytes; `Some(None)` for no limit.
+    pub max_bytes: Option<Option<u64>>,
+    /// New end, in milliseconds since the Unix epoch; `Some(None)` for none.
+    pub ends_at_ms: Option<Option<Millis>>,
     /// New trap mode.
     pub traps: Option<Traps>,
     /// Whether the crawl is paused.
@@ -100,6 +104,8 @@ impl Revision {
             exclude: self.exclude.unwrap_or_else(|| current.exclude.clone()),
             max_depth: self.max_depth.unwrap_or(current.max_depth),
             max_pages: self.max_pages.unwrap_or(current.max_pages),
+            max_bytes: self.max_bytes.unwrap_or(current.max_bytes),
+            ends_at_ms: self.ends_at_ms.unwrap_or(current.ends_at_ms),
             traps: self.traps.unwrap_or(current.traps),
             paused: self.paused.unwrap_or(current.paused),
             stopped: self.stopped.unwrap_or(current.stopped),
@@ -130,6 +136,8 @@ fn deleted(current: &CrawlDefinition) -> CrawlDefinition {
         exclude: vec![],
         max_depth: None,
         max_pages: None,
+        max_bytes: None,
+        ends_at_ms: None,
         profile: FetchProfile::default(),
         order: CrawlOrder::default(),
         revisit: None,

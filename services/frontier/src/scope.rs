@@ -7,7 +7,7 @@ use orbweaver_messages::{DiscoveryKind, FrontierUrl, RevisitPolicy};
 use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, RuleRejection, SiteChange, SiteControls, Version};
 use orbweaver_url::CrawlName;
 
-use crate::site_weight::CrawlTerms;
+use crate::{pages::PageCaps, site_weight::CrawlTerms};
 
 /// Definitions of all crawls and settings of sites, up to the offset of `crawl.control` that was read.
 #[derive(Debug, Default)]
@@ -83,11 +83,15 @@ impl CrawlScopes {
         }
     }
 
-    /// Returns the page cap of a crawl, if it has one; a stopped crawl has none, since its URLs end without a request.
-    #[must_use]
-    pub fn max_pages(&self, crawl: &CrawlName) -> Option<u64> {
-        let Applied { definition, rules, .. } = self.definitions.applied(crawl)?;
-        definition.max_pages.filter(|_| !rules.is_stopped())
+    /// Sets the caps of a crawl, and whether it is paused. A stopped crawl has no caps, since its URLs end without a request.
+    pub fn cap(&self, crawl: &CrawlName, pages: &mut PageCaps) {
+        let applied = self.definitions.applied(crawl).filter(|applied| !applied.rules.is_stopped());
+        let definition = applied.map(|applied| &applied.definition);
+        pages.limit(crawl, definition.and_then(|definition| definition.max_pages));
+        let (max_bytes, ends_at_ms) =
+            definition.map_or((None, None), |definition| (definition.max_bytes, definition.ends_at_ms));
+        pages.limit_further(crawl, max_bytes, ends_at_ms);
+        pages.pause(crawl, self.is_paused(crawl));
     }
 
     /// Returns `true` if a crawl has been stopped.

@@ -20,8 +20,8 @@ use crate::{
     decision::{Decision, DecisionContext},
     index::{CrawlKey, FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
-    pages::PageCaps,
-    partition::{PartitionFrontier, page_of},
+    pages::{Counted, PageCaps},
+    partition::PartitionFrontier,
     plan_builder::{PlanBuilder, frontier_record, tombstone_of},
     probes::Probes,
     scope::{ControlChange, CrawlScopes},
@@ -163,6 +163,7 @@ impl FrontierStage {
     }
 
     fn tick_all(&mut self, now: Millis, actions: &mut FrontierActions) -> Result<(), IndexError> {
+        self.pages.pass(now);
         let mut decisions = Decisions::new();
         let write = !(0..WRITE_EVERY_MS).contains(&now.saturating_sub(self.written_at_ms));
         for (number, partition) in &mut self.open {
@@ -272,7 +273,7 @@ impl FrontierStage {
             },
             _ => {
                 let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { return Ok(()) };
-                self.pages.outcome(partition, record.offset, page_of(&outcome));
+                self.pages.outcome(partition, record.offset, Counted::of(&outcome));
                 index.restore_outcome(record.offset, &outcome)
             }
         }
@@ -362,8 +363,7 @@ impl Stage for FrontierStage {
         match self.scopes.apply(record) {
             ControlChange::Definition(crawl) => {
                 self.names.insert(CrawlKey::of(&crawl), crawl.clone());
-                self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
-                self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
+                self.scopes.cap(&crawl, &mut self.pages);
                 if self.scopes.is_deleted(&crawl) {
                     self.pages.delete(&crawl);
                 }

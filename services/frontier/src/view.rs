@@ -18,6 +18,8 @@ pub struct SiteLoad {
 pub struct Figures {
     /// Number of queued URLs, including leased ones.
     pub waiting: u64,
+    /// Whether a crawl has reached one of its caps.
+    pub is_capped: bool,
     /// Number of URLs that sleep until their next visit.
     pub asleep: u64,
     /// Time at which the first delayed or sleeping URL is due, in milliseconds since the Unix epoch.

@@ -1,13 +1,17 @@
 //! The command line.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use clap::{
     Args, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use orbweaver_messages::{CrawlOrder, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, Millis, Scope, Traps};
 use orbweaver_scope::Revision;
+use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, Policy};
 use serde::{Deserialize, Serialize};
 
@@ -159,6 +163,14 @@ pub struct Extent {
     /// raised.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
     pub max_pages: Option<Limit<u64>>,
+    /// Maximum number of decoded bytes of bodies to read, such as `10GiB`; as for --max-pages, except that requests in flight
+    /// may exceed it.
+    #[arg(long, value_name = "SIZE|none", value_parser = bytes)]
+    pub max_bytes: Option<Limit<u64>>,
+    /// End of the crawl: a time, such as `2027-01-01T00:00:00Z`, or one from now on, such as `7days`. Its URLs stay queued, and
+    /// are fetched once it is put off.
+    #[arg(long, value_name = "TIME|DURATION|none", value_parser = until)]
+    pub until: Option<Limit<Millis>>,
 }
 
 impl Extent {
@@ -171,6 +183,8 @@ impl Extent {
             exclude: patterns(&self.exclude),
             max_depth: self.max_depth.map(|limit| limit.0),
             max_pages: self.max_pages.map(|limit| limit.0),
+            max_bytes: self.max_bytes.map(|limit| limit.0),
+            ends_at_ms: self.until.map(|limit| limit.0),
             traps: self.traps,
             order: self.order,
             revisit: self.revisit.map(|revisit| revisit.0),
@@ -226,6 +240,36 @@ fn pages(text: &str) -> Result<Limit<u64>, String> {
         Limit(Some(0)) => Err("expected at least 1, or `none`".to_owned()),
         limit => Ok(limit),
     }
+}
+
+fn bytes(text: &str) -> Result<Limit<u64>, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    size(text).map(|bytes| Limit(Some(bytes))).map_err(|expected| format!("{expected}, or `none`"))
+}
+
+/// Parses a size in bytes.
+///
+/// # Errors
+/// Fails with the expected form.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bytes = text.parse().ok().map(|size: bytesize::ByteSize| size.as_u64()).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "expected a size from 1B, such as `512KiB`".to_owned())
+}
+
+fn until(text: &str) -> Result<Limit<Millis>, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    let span = |since: Duration| Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX);
+    if let Ok(time) = humantime::parse_rfc3339_weak(text) {
+        return Ok(Limit(Some(time.duration_since(UNIX_EPOCH).map_or(0, span))));
+    }
+    let from_now = humantime::parse_duration(text).map_err(|_| {
+        format!("`{text}`: expected a time, such as `2027-01-01T00:00:00Z`, a duration, such as `7days`, or `none`")
+    })?;
+    Ok(Limit(Some(SystemClock.now().saturating_add(span(from_now)))))
 }
 
 /// Returns the given patterns; an empty one stands for none. `None`: no pattern was given.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use orbweaver_frontier::{page_count, pages::PageCaps};
+use orbweaver_frontier::{
+    page_count,
+    pages::{Counted, PageCaps},
+};
 use orbweaver_log::{ConsumerRecord, MemoryLog, Offset};
-use orbweaver_messages::{Outcome, OutcomeKind, decode, topic};
+use orbweaver_messages::{Outcome, decode, topic};
 use orbweaver_url::CrawlName;
 
 use crate::observer::tps;
@@ -39,8 +42,8 @@ impl PageTruth {
             let next = self.next.entry(tp.partition).or_default();
             for record in log.records(tp).into_iter().filter(|record| record.offset >= *next).collect::<Vec<_>>() {
                 *next = record.offset + 1;
-                if let Some(crawl) = page_of(&record) {
-                    *self.pages.entry(crawl).or_default() += 1;
+                if let Some(Counted { crawl, pages, .. }) = outcome_of(&record).as_ref().and_then(Counted::of) {
+                    *self.pages.entry(crawl.clone()).or_default() += pages;
                 }
             }
         }
@@ -61,7 +64,7 @@ impl PageTruth {
         for tp in tps(log, topic::OUTCOMES) {
             let from = pages.counted_upto(tp.partition);
             for record in log.records(tp).into_iter().filter(|record| record.offset >= from) {
-                pages.outcome(tp.partition, record.offset, page_of(&record).as_ref());
+                pages.outcome(tp.partition, record.offset, outcome_of(&record).as_ref().and_then(Counted::of));
             }
         }
         let truth = self.pages.values().sum::<u64>();
@@ -69,9 +72,6 @@ impl PageTruth {
     }
 }
 
-/// Returns the crawl of an outcome that is a page.
-fn page_of(record: &ConsumerRecord) -> Option<CrawlName> {
-    let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
-    let is_page = |outcome: &Outcome| outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
-    outcome.filter(is_page).map(|outcome| outcome.context.crawl)
+fn outcome_of(record: &ConsumerRecord) -> Option<Outcome> {
+    decode::<Outcome>("outcome", record.value.as_ref()).ok()
 }

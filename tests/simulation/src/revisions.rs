@@ -169,6 +169,8 @@ pub(crate) fn definition(crawl: &CrawlPlan, settings: &Settings, revision: &Revi
         exclude: revision.excluded.iter().map(|page| format!("/p{page}$")).collect(),
         max_depth: crawl.max_depth,
         max_pages: revision.max_pages,
+        max_bytes: None,
+        ends_at_ms: None,
         traps: orbweaver_messages::Traps::default(),
         paused: revision.paused,
         stopped: revision.stopped,

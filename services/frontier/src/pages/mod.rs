@@ -7,20 +7,45 @@
 //!
 //! A URL may be dispatched while the pages and leases of all partitions together are below the cap. The counts of other
 //! instances are known as of their last record. So that the instances do not each use up the whole remainder, an
-//! instance with a share of the partitions dispatches only that share of it before it writes its counts.
+//! instance with a share of the partitions dispatches only that share of it before it writes its counts. A cap of bytes
+//! leaves as many pages as of the mean size so far.
 
 mod writing;
 
 use std::collections::{BTreeMap, HashMap};
 
 use orbweaver_log::{Offset, Partition};
-use orbweaver_messages::{Millis, PageCount};
+use orbweaver_messages::{Millis, Outcome, OutcomeKind, PageCount};
 use orbweaver_url::CrawlName;
+
+/// Size assumed of a page while none is known, in bytes.
+const ASSUMED_BYTES: u64 = 16 << 10;
+
+/// Part of an outcome that counts for the caps of its crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted<'a> {
+    pub crawl: &'a CrawlName,
+    /// 1 for a page that was found by the first visit.
+    pub pages: u64,
+    /// Decoded bytes of the body.
+    pub bytes: u64,
+}
+
+impl<'a> Counted<'a> {
+    /// Returns what counts of an outcome, if anything does.
+    #[must_use]
+    pub fn of(outcome: &'a Outcome) -> Option<Self> {
+        let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
+        let counted = Self { pages: is_page.into(), bytes: outcome.bytes, crawl: &outcome.context.crawl };
+        (counted.pages > 0 || counted.bytes > 0).then_some(counted)
+    }
+}
 
 /// Count of a crawl in a partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
     pages: u64,
+    bytes: u64,
     leased: u64,
     /// Live URLs, leased ones included.
     live: u64,
@@ -56,6 +81,10 @@ struct Count {
 struct Crawl {
     name: CrawlName,
     max: Option<u64>,
+    max_bytes: Option<u64>,
+    ends_at_ms: Option<Millis>,
+    /// Whether that time has come.
+    has_ended: bool,
     /// Whether the crawl is paused.
     paused: bool,
     /// Whether the crawl is deleted: nothing is written about it.
@@ -69,8 +98,26 @@ struct Crawl {
 }
 
 impl Crawl {
+    /// Returns the number of pages that are left below the caps of pages and bytes; `None`: there is no such cap.
     fn left(&self) -> Option<u64> {
-        self.max.map(|max| max.saturating_sub(self.sum.all()))
+        let by_pages = self.max.map(|max| max.saturating_sub(self.sum.all()));
+        [by_pages, self.left_by_bytes()].into_iter().flatten().min()
+    }
+
+    /// Returns the number of pages that are left below the cap of bytes if they are of the mean size.
+    fn left_by_bytes(&self) -> Option<u64> {
+        let left = self.max_bytes?.saturating_sub(self.sum.bytes);
+        let mean = self.sum.bytes.checked_div(self.sum.pages).unwrap_or(ASSUMED_BYTES).max(1);
+        Some(left.div_ceil(mean).saturating_sub(self.sum.leased))
+    }
+
+    fn is_held(&self) -> bool {
+        self.paused || self.has_ended
+    }
+
+    fn is_at_cap(&self) -> bool {
+        let is_over = |max: Option<u64>, sum| max.is_some_and(|max| sum >= max);
+        self.has_ended || is_over(self.max, self.sum.pages) || is_over(self.max_bytes, self.sum.bytes)
     }
 
     /// Sets the present count in a partition.
@@ -78,6 +125,7 @@ impl Crawl {
         let count = self.counts.entry(partition).or_default();
         let was = std::mem::replace(&mut count.now, now);
         self.sum.pages = self.sum.pages.saturating_add(now.pages).saturating_sub(was.pages);
+        self.sum.bytes = self.sum.bytes.saturating_add(now.bytes).saturating_sub(was.bytes);
         self.sum.leased = self.sum.leased.saturating_add(now.leased).saturating_sub(was.leased);
         self.sum.live = self.sum.live.saturating_add(now.live).saturating_sub(was.live);
         self.sum.asleep = self.sum.asleep.saturating_add(now.asleep).saturating_sub(was.asleep);
@@ -139,6 +187,8 @@ struct LatestCount {
 pub struct CrawlCounts {
     /// Fetched pages.
     pub pages: u64,
+    /// Decoded bytes of their bodies, and of those of revisits.
+    pub bytes: u64,
     /// Dispatches without an outcome.
     pub leased: u64,
     /// URLs in the frontier, leased ones included, without those that sleep.
@@ -178,6 +228,33 @@ impl PageCaps {
         self.crawls[index].max = max;
     }
 
+    /// Sets the cap of bytes of a crawl, and its end; `None` for none.
+    pub fn limit_further(&mut self, crawl: &CrawlName, max_bytes: Option<u64>, ends_at_ms: Option<Millis>) {
+        let index = self.index(crawl);
+        let crawl = &mut self.crawls[index];
+        (crawl.max_bytes, crawl.ends_at_ms) = (max_bytes, ends_at_ms);
+        crawl.has_ended &= ends_at_ms.is_some();
+    }
+
+    /// Ends the crawls whose time has come.
+    pub fn pass(&mut self, now: Millis) {
+        for crawl in &mut self.crawls {
+            crawl.has_ended = crawl.ends_at_ms.is_some_and(|at| at <= now);
+        }
+    }
+
+    /// Returns `true` if a crawl has reached one of its caps.
+    #[must_use]
+    pub fn is_at_cap(&self, crawl: &CrawlName) -> bool {
+        self.crawl(crawl).is_some_and(Crawl::is_at_cap)
+    }
+
+    /// Returns `true` if any crawl has reached one of its caps.
+    #[must_use]
+    pub fn is_any_at_cap(&self) -> bool {
+        self.crawls.iter().any(Crawl::is_at_cap)
+    }
+
     /// Pauses or resumes a crawl.
     pub fn pause(&mut self, crawl: &CrawlName, paused: bool) {
         let index = self.index(crawl);
@@ -190,20 +267,22 @@ impl PageCaps {
         self.crawls[index].deleted = true;
     }
 
-    /// Returns the number of pages of a crawl that may be requested now, as [`PageCaps::slack`]; the page cap does not apply
-    /// to a revisit.
+    /// Returns the number of pages of a crawl that may be requested now, as [`PageCaps::slack`]; the cap of pages does not
+    /// apply to a revisit.
     #[must_use]
     pub fn slack_of(&self, crawl: &CrawlName, is_revisit: bool) -> u64 {
-        let is_paused = || self.crawl(crawl).is_some_and(|crawl| crawl.paused);
-        if is_revisit && !is_paused() { u64::MAX } else { self.slack(crawl) }
+        match self.crawl(crawl) {
+            Some(known) if is_revisit && !known.is_held() => known.left_by_bytes().unwrap_or(u64::MAX),
+            _ => self.slack(crawl),
+        }
     }
 
-    /// Returns the number of pages of a crawl that may be requested now; none while it is paused. The remainder up to the
+    /// Returns the number of pages of a crawl that may be requested now; none while it is paused or has ended. The remainder up to the
     /// cap may be larger if other instances may use it too.
     #[must_use]
     pub fn slack(&self, crawl: &CrawlName) -> u64 {
         let Some(crawl) = self.crawl(crawl) else { return u64::MAX };
-        if crawl.paused {
+        if crawl.is_held() {
             return 0;
         }
         let Some(left) = crawl.left() else { return u64::MAX };
@@ -219,8 +298,8 @@ impl PageCaps {
     /// Returns the counts of a crawl in all partitions, as far as they are known here.
     #[must_use]
     pub fn counts(&self, crawl: &CrawlName) -> CrawlCounts {
-        let Sum { pages, leased, live, asleep } = self.crawl(crawl).map_or(Sum::default(), |crawl| crawl.sum);
-        CrawlCounts { pages, leased, live, asleep }
+        let Sum { pages, bytes, leased, live, asleep } = self.crawl(crawl).map_or(Sum::default(), |crawl| crawl.sum);
+        CrawlCounts { pages, bytes, leased, live, asleep }
     }
 
     /// Returns the number of dispatches of a crawl without an outcome in a partition that is open here.
@@ -285,8 +364,8 @@ impl PageCaps {
             }
             return;
         }
-        let PageCount { pages, leased, live, asleep, .. } = *record;
-        let said = Sum { pages, leased, live, asleep };
+        let PageCount { pages, bytes, leased, live, asleep, .. } = *record;
+        let said = Sum { pages, bytes, leased, live, asleep };
         let was = std::mem::replace(&mut count.written, said);
         (count.epoch, count.written_upto, count.unsure) = (record.epoch, record.upto, false);
         if served_as.is_some() {
@@ -315,15 +394,14 @@ impl PageCaps {
         })
     }
 
-    /// Counts an outcome of a partition, in order; `page_of` is its crawl if it is a page. An outcome that was counted
-    /// before is ignored.
-    pub fn outcome(&mut self, partition: Partition, offset: Offset, page_of: Option<&CrawlName>) {
+    /// Counts an outcome of a partition, in order. An outcome that was counted before is ignored.
+    pub fn outcome(&mut self, partition: Partition, offset: Offset, counted: Option<Counted<'_>>) {
         let next = &mut self.own(partition).next;
         if offset < *next {
             return;
         }
         *next = offset + 1;
-        let Some(crawl) = page_of else { return };
+        let Some(Counted { crawl, pages, bytes }) = counted else { return };
         let index = self.index(crawl);
         let Some(own) = self.own.get_mut(&partition) else { return };
         let crawl = &mut self.crawls[index];
@@ -333,7 +411,8 @@ impl PageCaps {
         }
         count.upto = offset + 1;
         change(own, count, index);
-        let now = Sum { pages: count.now.pages.saturating_add(1), ..count.now };
+        let (pages, bytes) = (count.now.pages.saturating_add(pages), count.now.bytes.saturating_add(bytes));
+        let now = Sum { pages, bytes, ..count.now };
         crawl.set(partition, own.epoch.is_some(), now);
     }
 

@@ -62,6 +62,7 @@ impl PageCaps {
                 partition,
                 epoch,
                 pages: count.now.pages,
+                bytes: count.now.bytes,
                 leased: count.now.leased,
                 live: count.now.live,
                 asleep: count.now.asleep,

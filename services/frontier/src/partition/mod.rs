@@ -43,7 +43,6 @@ use active::{Active, ActiveState, Rewriting};
 pub use live::Live;
 use live::LiveUrls;
 use merge::at_the_depth_of;
-pub(crate) use outcomes::page_of;
 pub(crate) use patterns::TRAP;
 
 /// Maximum number of records re-appended per call.

@@ -2,13 +2,14 @@
 
 use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, STUCK};
 use orbweaver_stage::Origin;
-use orbweaver_url::{CrawlName, Fingerprint};
+use orbweaver_url::Fingerprint;
 
 use super::{Active, ActiveState, Ending, PartitionFrontier, Rewriting};
 use crate::{
     decision::{Decision, DecisionContext},
     index::{IndexEntry, IndexError, QueueKey},
     leases::{LOST_DISPATCHES, Lease},
+    pages::Counted,
     revisit::Change,
     site_weight::score,
 };
@@ -25,7 +26,7 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         self.limit.count();
-        turn.pages.outcome(self.owner.partition, origin.offset, page_of(outcome));
+        turn.pages.outcome(self.owner.partition, origin.offset, Counted::of(outcome));
         if let Some(delay) = outcome.crawl_delay_ms {
             self.sites.learn_delay(QueueKey::of(&outcome.context), delay);
         }
@@ -181,17 +182,17 @@ impl PartitionFrontier {
         let fingerprint = waiting.context.fingerprint;
         let written_at_ms = waiting.written_at_ms.max(*event_ms);
         completes.push(self.owner.origin(entry.offset));
-        let change = Change::of(waiting, visit);
         let policy = turn.scopes.revisit(&waiting.context.crawl);
         if policy.is_some() || waiting.visits.is_some() {
+            let change = Change::of(waiting, visit);
             turn.out.extend(change.page_change(waiting).map(|change| Decision::Change(Box::new(change))));
-        }
-        if let Some(policy) = policy {
-            let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(&policy, waiting) });
-            let busy = ActiveState::Rewriting(Rewriting::of(&waiting));
-            self.active.insert(fingerprint, Active { entry, busy });
-            turn.out.push(Decision::Rewrite { waiting, completes });
-            return;
+            if let Some(policy) = policy {
+                let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(&policy, waiting) });
+                let busy = ActiveState::Rewriting(Rewriting::of(&waiting));
+                self.active.insert(fingerprint, Active { entry, busy });
+                turn.out.push(Decision::Rewrite { waiting, completes });
+                return;
+            }
         }
         let busy = ActiveState::Ended(entry.offset, *depth, written_at_ms);
         self.active.insert(fingerprint, Active { entry, busy });
@@ -262,12 +263,6 @@ impl PartitionFrontier {
         turn.pages.remove_lease(self.owner.partition, &waiting.context.crawl);
         self.leases.end(waiting.context.fingerprint)
     }
-}
-
-/// Returns the crawl whose pages an outcome increases: that of a page that was found by the first visit.
-pub(crate) fn page_of(outcome: &Outcome) -> Option<&CrawlName> {
-    let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
-    is_page.then_some(&outcome.context.crawl)
 }
 
 /// Returns `true` if a fetcher wrote this outcome: those of rate-limiters and frontiers do not prove that dispatches

@@ -15,6 +15,7 @@ impl FrontierStage {
         let mut figures = self.view.lock();
         (figures.waiting, figures.sites, figures.over_budget) = (waiting as u64, sites as u64, similar.0 as u64);
         (figures.pages, figures.partitions) = (self.pages.all(), self.open.len() as u64);
+        figures.is_capped = self.pages.is_any_at_cap();
         figures.asleep = self.open.values().map(PartitionFrontier::asleep).sum();
         figures.next_due_ms = self.open.values().filter_map(PartitionFrontier::next_due_ms).min();
         figures.read = self.open.values().map(PartitionFrontier::read).sum();

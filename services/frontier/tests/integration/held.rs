@@ -40,6 +40,7 @@ fn count() -> PageCount {
         partition: 0,
         epoch: 0,
         pages: 0,
+        bytes: 0,
         leased: 0,
         live: 0,
         asleep: 0,

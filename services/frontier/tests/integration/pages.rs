@@ -3,14 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use orbweaver_frontier::pages::PageCaps;
+use orbweaver_frontier::pages::{Counted, PageCaps};
 use orbweaver_messages::PageCount;
+use orbweaver_url::CrawlName;
 use proptest::prelude::*;
 
 const CRAWLS: [&str; 2] = ["docs", "news"];
 const PARTITIONS: u32 = 2;
 /// Longer than any count may stay unwritten.
 const LONG_MS: i64 = 31_000;
+
+fn page_of(crawl: &CrawlName) -> Counted<'_> {
+    Counted { crawl, pages: 1, bytes: 0 }
+}
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -98,7 +103,8 @@ impl World {
         // A resumed process may have written a lower offset than was deleted since: others counted those outcomes.
         let from = begins[at].max(process.pages.counted_upto(partition) as usize);
         for (offset, page) in outcomes[at].iter().enumerate().skip(from) {
-            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of].parse().unwrap()).as_ref());
+            let crawl = page.map(|of| CRAWLS[of].parse().unwrap());
+            process.pages.outcome(partition, offset as u64, crawl.as_ref().map(page_of));
         }
         process.pages.serve(partition, *claims, PARTITIONS);
         // Incomplete outcomes are received again.
@@ -149,7 +155,8 @@ impl World {
         let from = process.reads[&partition];
         let upto = self.outcomes[at].len().saturating_sub(but).max(from);
         for (offset, page) in self.outcomes[at].iter().enumerate().take(upto).skip(from) {
-            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of].parse().unwrap()).as_ref());
+            let crawl = page.map(|of| CRAWLS[of].parse().unwrap());
+            process.pages.outcome(partition, offset as u64, crawl.as_ref().map(page_of));
         }
         process.reads.insert(partition, upto);
     }
@@ -269,7 +276,7 @@ proptest! {
                 break;
             }
             pages.add_lease(next % 4, &"docs".parse().unwrap());
-            pages.outcome(next % 4, u64::from(next / 4), is_page.then_some(&"docs".parse().unwrap()));
+            pages.outcome(next % 4, u64::from(next / 4), is_page.then_some(page_of(&"docs".parse().unwrap())));
             pages.remove_lease(next % 4, &"docs".parse().unwrap());
             (fetched, next) = (fetched + u64::from(is_page), next + 1);
         }
@@ -307,7 +314,7 @@ fn written(max: Option<u64>) -> Vec<u64> {
     pages.serve(0, 1, 1);
     let mut moments = vec![];
     for page in 0..10_000 {
-        pages.outcome(0, page, Some(&"docs".parse().unwrap()));
+        pages.outcome(0, page, Some(page_of(&"docs".parse().unwrap())));
         let now = LONG_MS + i64::try_from(page).unwrap() * 10;
         if !pages.write(0, now).is_empty() {
             pages.settled(0, 1);
@@ -329,12 +336,40 @@ fn what_nobody_has_to_know_soon_is_written_now_and_then_and_more_often_close_to_
 fn nothing_more_is_written_before_what_was_written_is_durable() {
     let mut pages = PageCaps::default();
     pages.serve(0, 1, 1);
-    pages.outcome(0, 4, Some(&"docs".parse().unwrap()));
+    pages.outcome(0, 4, Some(page_of(&"docs".parse().unwrap())));
     let first = pages.write(0, LONG_MS);
     assert_eq!((first[0].pages, first[0].upto, first[0].since), (1, 5, 0));
-    pages.outcome(0, 5, Some(&"docs".parse().unwrap()));
+    pages.outcome(0, 5, Some(page_of(&"docs".parse().unwrap())));
     assert_eq!(pages.write(0, 3 * LONG_MS), vec![]);
     pages.settled(0, 1);
     let second = pages.write(0, 3 * LONG_MS);
     assert_eq!((second[0].pages, second[0].upto, second[0].since), (2, 6, 5));
+}
+
+#[test]
+fn a_cap_of_bytes_leaves_as_many_pages_as_of_the_mean_size_and_the_end_of_a_crawl_none() {
+    let (mut pages, crawl) = (PageCaps::default(), "docs".parse::<CrawlName>().unwrap());
+    pages.serve(0, 1, 1);
+    pages.limit_further(&crawl, Some(100_000), None);
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true)), (7, 7), "of 16 KiB");
+    pages.outcome(0, 0, Some(Counted { crawl: &crawl, pages: 1, bytes: 5_000 }));
+    assert_eq!(pages.slack(&crawl), 19);
+    pages.add_lease(0, &crawl);
+    pages.outcome(0, 1, Some(Counted { crawl: &crawl, pages: 0, bytes: 5_000 }));
+    assert_eq!(pages.slack(&crawl), 8, "a revisit counts, and so does a dispatch");
+    pages.limit(&crawl, Some(4));
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true)), (2, 8), "the cap of pages is not for revisits");
+    pages.outcome(0, 2, Some(Counted { crawl: &crawl, pages: 1, bytes: 95_000 }));
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true), pages.is_at_cap(&crawl)), (0, 0, true));
+    let written = pages.write(0, LONG_MS);
+    assert_eq!(written.iter().map(|count| (count.pages, count.bytes)).collect::<Vec<_>>(), [(2, 105_000)]);
+    pages.limit(&crawl, None);
+    pages.limit_further(&crawl, None, Some(1_000));
+    pages.pass(999);
+    assert_eq!((pages.slack(&crawl), pages.is_any_at_cap()), (u64::MAX, false));
+    pages.pass(1_000);
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true), pages.is_at_cap(&crawl)), (0, 0, true));
+    pages.limit_further(&crawl, None, Some(2_000));
+    pages.pass(1_000);
+    assert_eq!((pages.slack(&crawl), pages.is_at_cap(&crawl)), (u64::MAX, false));
 }

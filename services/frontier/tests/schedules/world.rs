@@ -6,7 +6,7 @@ use orbweaver_frontier::{
     FrontierConfig,
     decision::{Decision, DecisionContext, Tombstone},
     index::{FrontierIndex, Index, MemoryIndex},
-    pages::PageCaps,
+    pages::{Counted, PageCaps},
     partition::PartitionFrontier,
 };
 use orbweaver_log::TopicPartition;
@@ -409,11 +409,7 @@ impl World {
         }
         self.pages = PageCaps::default();
         for (offset, outcome) in self.outcomes.iter().enumerate() {
-            self.pages.outcome(
-                0,
-                offset as u64,
-                (outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0).then_some(&CRAWL.parse().unwrap()),
-            );
+            self.pages.outcome(0, offset as u64, Counted::of(outcome));
             self.frontier.restore_outcome(offset as u64, outcome).unwrap();
         }
         self.control.crash();

@@ -8,7 +8,10 @@ use orbweaver_frontier::{
 use orbweaver_log::{ConsumerRecord, Log, Offset, topic_partitions};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
 use orbweaver_scope::Definitions;
-use orbweaver_stage::completion::{OffsetSnapshot, PartitionOffsets};
+use orbweaver_stage::{
+    Clock as _, SystemClock,
+    completion::{OffsetSnapshot, PartitionOffsets},
+};
 use orbweaver_url::CrawlName;
 use serde::Serialize;
 
@@ -75,13 +78,13 @@ impl Caps {
                     if let Some(count) = page_count(&record) {
                         self.pages.apply(record.offset, &count);
                     } else if let ControlChange::Definition(crawl) = self.scopes.apply(&record) {
-                        self.pages.limit(&crawl, self.scopes.max_pages(&crawl));
-                        self.pages.pause(&crawl, self.scopes.is_paused(&crawl));
+                        self.scopes.cap(&crawl, &mut self.pages);
                     }
                 }
             }
             *read = reader.position();
         }
+        self.pages.pass(SystemClock.now());
         Ok(())
     }
 
@@ -97,11 +100,10 @@ impl Caps {
         self.pages.counts(crawl)
     }
 
-    /// Returns `true` if a crawl has reached its page cap.
+    /// Returns `true` if a crawl has reached one of its caps.
     #[must_use]
     pub fn is_at_cap(&self, crawl: &CrawlName) -> bool {
-        let max = self.scopes.max_pages(crawl);
-        max.is_some_and(|max| self.pages.counts(crawl).pages >= max)
+        self.pages.is_at_cap(crawl)
     }
 
     /// Returns the names of the paused crawls.
@@ -130,8 +132,6 @@ impl Caps {
         let held = |standing: &PartitionOffsets| {
             standing.tp.topic == FRONTIER && self.pages.capped_at(standing.tp.partition) == Some(standing.end)
         };
-        self.paused().is_empty()
-            && self.pages.capped().any(|(_, standing)| standing.pages >= standing.max)
-            && second.confirms_quiescence(first, held)
+        self.paused().is_empty() && self.pages.is_any_at_cap() && second.confirms_quiescence(first, held)
     }
 }

@@ -212,7 +212,7 @@ async fn watch(
     max_time: Option<Duration>,
     collecting: Option<&Collecting>,
 ) -> Result<Watched, Failure> {
-    let mut proof = CrawlProof::new(name);
+    let mut proof = CrawlProof::new(name).of_the_end();
     let watched = watch_with(log, (name, &mut proof), max_time, collecting).await;
     proof.end(log).await?;
     watched

@@ -79,12 +79,24 @@ pub(super) struct CrawlProof {
     completion: CrawlCompletion,
     /// Time before which the crawl is not probed again.
     rests_until_ms: Millis,
+    /// Whether the crawl is complete once all its URLs sleep until their next visit.
+    ends_asleep: bool,
 }
 
 impl CrawlProof {
     pub(super) fn new(name: &CrawlName) -> Self {
         let completion = CrawlCompletion::new(name.clone());
-        Self { name: name.clone(), caps: Caps::default(), completion, rests_until_ms: 0 }
+        Self { name: name.clone(), caps: Caps::default(), completion, rests_until_ms: 0, ends_asleep: true }
+    }
+
+    /// Makes it a proof that nothing of the crawl follows: one with revisits never ends, unless it is stopped.
+    pub(super) fn of_the_end(self) -> Self {
+        Self { ends_asleep: false, ..self }
+    }
+
+    fn has_revisits(&self) -> bool {
+        let applied = self.caps.definitions().applied(&self.name);
+        applied.is_some_and(|applied| applied.definition.revisit.is_some() && !applied.definition.stopped)
     }
 
     async fn read(&mut self, log: &dyn Log) -> Result<(), Failure> {
@@ -95,7 +107,7 @@ impl CrawlProof {
     pub(super) async fn step(&mut self, log: &dyn Log) -> Result<Option<u64>, Failure> {
         self.read(log).await?;
         let now = SystemClock.now();
-        if now < self.rests_until_ms {
+        if now < self.rests_until_ms || !self.ends_asleep && self.has_revisits() {
             return Ok(None);
         }
         // The URLs of a paused crawl are not held by its cap alone.

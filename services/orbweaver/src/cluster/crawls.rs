@@ -108,6 +108,8 @@ pub(super) struct Shown<'a> {
     state: &'static str,
     /// Fetched pages, as far as the frontiers have recorded them.
     pages: u64,
+    /// Decoded bytes of their bodies, and of those of revisits.
+    bytes: u64,
     /// URLs in the frontier, leased ones included, as far as the frontiers have recorded them.
     pub(super) queued: u64,
     /// URLs that sleep until their next visit, as far as the frontiers have recorded them.
@@ -127,8 +129,8 @@ impl<'a> Shown<'a> {
     pub(super) fn of(caps: &Caps, applied: &'a Applied) -> Self {
         let Applied { version, definition, .. } = applied;
         let refused = caps.definitions().refused(&definition.name).map(ToString::to_string);
-        let CrawlCounts { pages, leased, live, asleep } = caps.counts(&definition.name);
-        let is_at_cap = definition.max_pages.is_some_and(|max| pages >= max);
+        let CrawlCounts { pages, bytes, leased, live, asleep } = caps.counts(&definition.name);
+        let is_at_cap = caps.is_at_cap(&definition.name);
         let state = match definition {
             CrawlDefinition { stopped: true, .. } => "stopped",
             CrawlDefinition { paused: true, .. } => "paused",
@@ -136,7 +138,7 @@ impl<'a> Shown<'a> {
             _ => "running",
         };
         let (version, queued, in_flight) = (*version, live, leased);
-        Self { version, state, pages, queued, asleep, in_flight, complete: None, definition, refused }
+        Self { version, state, pages, bytes, queued, asleep, in_flight, complete: None, definition, refused }
     }
 
     /// Returns the line of `crawls list`.
@@ -176,6 +178,7 @@ impl<'a> Shown<'a> {
             format!("crawl `{name}`, version {} of its definition", self.version),
             format!("  state        {}", self.state),
             format!("  pages        {}", number(self.pages)),
+            format!("  bytes        {}", number(self.bytes)),
             format!("  queued       {}", number(self.queued)),
             format!("  in flight    {}", number(self.in_flight)),
             format!("  asleep       {}", number(self.asleep)),

@@ -11,7 +11,7 @@ use orbweaver_frontier::page_count;
 use orbweaver_log::{ConsumerRecord, Log, Record, topic_partitions};
 use orbweaver_messages::{
     ANSWER_KEY, CompletionAnswer, Millis, PROBE_KEY, SCOPE_KEY, ScopeEntry, decode,
-    topic::{CONTROL, DOCUMENTS, OUTCOMES},
+    topic::{CHANGES, CONTROL, DOCUMENTS, OUTCOMES},
 };
 use orbweaver_scope::Revision;
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -85,17 +85,17 @@ struct Deleted {
     /// URLs of deleted crawls that are still in `crawl.seen`: their partitions have more of other crawls.
     seen_left: u64,
     /// Topics in which records of the crawl may remain until they are deleted with those of other crawls.
-    remains_in: [&'static str; 2],
+    remains_in: [&'static str; 3],
 }
 
 impl Deleted {
     fn text(&self) -> String {
         let (urls, settings, left) = (number(self.urls), number(self.settings), number(self.seen_left));
-        let [outcomes, documents] = self.remains_in;
+        let remains_in = self.remains_in.join(", ");
         format!(
             "crawl `{}`: deleted: {urls} URLs with their pages, fetches, links and redirects; {settings} settings\n\
-             still there: {left} URLs of deleted crawls in crawl.seen; records of the crawl in {outcomes} and {documents}, until they are \
-             deleted with those of other crawls",
+             still there: {left} URLs of deleted crawls in crawl.seen; records of the crawl in {remains_in}, until they are deleted \
+             with those of other crawls",
             self.crawl
         )
     }
@@ -137,7 +137,7 @@ pub(super) async fn run(args: &CrawlsDelete) -> Result<(), Failure> {
         }
     };
     let seen_left = dead_batches::drop_dead(&log, &definition::definitions(&log).await?).await?;
-    let report = Deleted { crawl: name, urls, settings, seen_left, remains_in: [OUTCOMES.0, DOCUMENTS.0] };
+    let report = Deleted { crawl: name, urls, settings, seen_left, remains_in: [OUTCOMES.0, DOCUMENTS.0, CHANGES.0] };
     to_stdout(|out| if args.json { json_line(out, &report) } else { writeln!(out, "{}", report.text()) })
 }
 

@@ -7,7 +7,7 @@ use orbweaver_settings::Rate;
 use orbweaver_url::{CrawlName, Policy};
 
 use crate::{
-    cli::CrawlArgs,
+    cli::{CrawlArgs, size},
     crawl::{definition, progress::number},
     exit::Failure,
 };
@@ -48,11 +48,6 @@ pub struct ProfileOptions {
 fn rate(text: &str) -> Result<Rate, String> {
     let rate = text.parse().ok().filter(|rate: &Rate| rate.interval_ms >= SHORTEST_MS);
     rate.ok_or_else(|| "expected `2/s`, `30/m` or an interval such as `2s`, from one per day to 10/s".to_owned())
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let bytes = text.parse().ok().map(|size: bytesize::ByteSize| size.as_u64()).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| "expected a size from 1B, such as `512KiB`".to_owned())
 }
 
 impl ProfileOptions {

@@ -64,9 +64,9 @@ pub async fn watch(
             Rest::Asleep => return Ok(Ok(EndedBy::Asleep)),
             Rest::No => {}
         }
-        let capped = settings.max_pages.is_some_and(|max| figures.pages >= max);
-        if capped && rest.is_proven(&*log).await? {
-            return Ok(Ok(EndedBy::MaxPages));
+        if figures.is_capped && rest.is_proven(&*log).await? {
+            let is_of_pages = settings.max_pages.is_some_and(|max| figures.pages >= max);
+            return Ok(Ok(if is_of_pages { EndedBy::MaxPages } else { EndedBy::Capped }));
         }
         if max_time.is_some_and(|max| begun.elapsed() >= max) {
             return Ok(Ok(EndedBy::MaxTime));

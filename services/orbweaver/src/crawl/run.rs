@@ -140,7 +140,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     match by {
         EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before completion; {again}"))),
         EndedBy::MaxTime => return Err(Failure::Stopped(format!("--max-time was reached; {again}"))),
-        EndedBy::MaxPages | EndedBy::Failed => return Ok(()),
+        EndedBy::MaxPages | EndedBy::Capped | EndedBy::Failed => return Ok(()),
         EndedBy::Complete | EndedBy::Asleep => {}
     }
     if summary.urls.answered() == 0 {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orbweaver_messages::{CrawlOrder, RevisitPolicy, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, Millis, RevisitPolicy, Scope, Traps};
 use orbweaver_politeness::UserAgent;
 use orbweaver_scope::Revision;
 use orbweaver_url::{Policy, WideDomains};
@@ -13,6 +13,7 @@ use crate::{
     cli::{CrawlArgs, Rate, patterns},
     durable::write_whole,
     exit::Failure,
+    export::rfc3339,
 };
 
 /// Layout version of the state directory that this program reads and writes.
@@ -43,6 +44,10 @@ pub struct Settings {
     pub traps: Traps,
     #[serde(default)]
     pub order: CrawlOrder,
+    #[serde(default)]
+    pub max_bytes: Option<u64>,
+    #[serde(default)]
+    pub ends_at_ms: Option<Millis>,
     #[serde(default)]
     pub revisit: Option<RevisitPolicy>,
     #[serde(default)]
@@ -79,6 +84,8 @@ impl Settings {
             seeded: false,
             complete: false,
             max_pages: args.extent.max_pages.and_then(|limit| limit.0),
+            max_bytes: args.extent.max_bytes.and_then(|limit| limit.0),
+            ends_at_ms: args.extent.until.and_then(|limit| limit.0),
             max_depth: args.extent.max_depth.and_then(|limit| limit.0),
             // All three hosts of the demo web belong to the demo.
             scope: args.extent.scope.unwrap_or(if args.demo { Scope::Any } else { Scope::Host }),
@@ -137,7 +144,7 @@ impl Settings {
         if let Some(difference) = check.difference {
             return Err(Failure::Usage(format!(
                 "this crawl was created with other settings: {difference}; only --rate, --concurrency, --max-pages, \
-                 --max-depth, --include, --exclude and a wider --scope may change; for a new crawl give another --out"
+                 --max-bytes, --until, --revisit, --max-depth, --include, --exclude and a wider --scope may change; for a new crawl give another --out"
             )));
         }
         let was = self.clone();
@@ -172,6 +179,8 @@ impl Settings {
         check.same("--revisit", &revisit::shown(was.revisit), &revisit::shown(self.revisit));
         check.same("--max-depth", &shown(was.max_depth), &shown(self.max_depth));
         check.same("--max-pages", &shown(was.max_pages), &shown(self.max_pages));
+        check.same("--max-bytes", &shown(was.max_bytes), &shown(self.max_bytes));
+        check.same("--until", &shown(was.ends_at_ms.map(rfc3339)), &shown(self.ends_at_ms.map(rfc3339)));
         check.difference
     }
 
@@ -182,6 +191,7 @@ impl Settings {
         self.scope = args.extent.scope.unwrap_or(self.scope);
         (self.include, self.exclude) = (revised.include, revised.exclude);
         (self.max_depth, self.max_pages) = (revised.max_depth, revised.max_pages);
+        (self.max_bytes, self.ends_at_ms) = (revised.max_bytes, revised.ends_at_ms);
         (self.order, self.revisit) = (revised.order, revised.revisit);
         Ok(())
     }

@@ -17,6 +17,8 @@ pub enum EndedBy {
     Asleep,
     /// The maximum number of pages was fetched.
     MaxPages,
+    /// The maximum number of bytes was read, or the time of its end has come.
+    Capped,
     /// The time is up; the crawl can be resumed.
     MaxTime,
     /// The user stopped it; the crawl can be resumed.
@@ -72,6 +74,7 @@ impl Summary {
             EndedBy::Complete => "complete",
             EndedBy::Asleep => "all visits made",
             EndedBy::MaxPages => "ended at --max-pages",
+            EndedBy::Capped => "ended at --max-bytes or --until",
             EndedBy::MaxTime => "stopped at --max-time",
             EndedBy::Interrupted => "stopped",
             EndedBy::Failed => "failed",

@@ -164,3 +164,24 @@ async fn the_demo_crawls_its_own_web_without_any_other_option() -> Result<()> {
     ensure!((of("refused"), of("redirected"), of("gone")) == (1, 1, 1), "{:?}", output.summary);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_crawl_stops_at_its_number_of_bytes_and_at_its_end_and_goes_on_without_them() -> Result<()> {
+    let web = serve(WebConfig { pages: 200, bytes: 4_000, ..WebConfig::default() })?;
+    let (out, truth) = (tempfile::tempdir()?, web.truth());
+    let command = |options: &str| Orbweaver::crawl(web.start_url(), out.path(), options);
+    command("--rate 200 --max-bytes 100KB --concurrency 4")?.end(PATIENCE).await?.expect(0, &["--max-bytes"])?;
+    let output = Output::read(out.path())?;
+    output.ended_by("capped")?;
+    let bytes = output.summary["urls"]["bytes"].as_u64().unwrap_or_default();
+    // Four more requests may be in flight.
+    ensure!((100_000..120_000).contains(&bytes), "{bytes} bytes");
+    let before = web.log().count();
+    command("--max-bytes none --until 2026-01-01T00:00:00Z")?.end(PATIENCE).await?.expect(0, &["--until"])?;
+    Output::read(out.path())?.ended_by("capped")?;
+    ensure!(web.log().count() == before, "{} requests after the end", web.log().count() - before);
+    command("--until none")?.end(PATIENCE).await?.expect(0, &[])?;
+    let output = Output::read(out.path())?;
+    output.ended_by("complete")?;
+    check(&truth, &output)
+}

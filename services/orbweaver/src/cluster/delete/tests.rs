@@ -78,8 +78,19 @@ async fn the_settings_of_a_crawl_are_removed_and_those_of_others_stay() {
         let (crawl, counts) = (name(crawl), (1, 0, 0));
         let (pages, leased, live) = counts;
         let key = pages_key(&crawl, partition);
-        let count =
-            PageCount { crawl, partition, epoch: 1, pages, leased, live, asleep: 0, upto: 5, since: 5, held_at: None };
+        let count = PageCount {
+            crawl,
+            partition,
+            epoch: 1,
+            pages,
+            bytes: 0,
+            leased,
+            live,
+            asleep: 0,
+            upto: 5,
+            since: 5,
+            held_at: None,
+        };
         (key, Some(encode(&count)))
     };
     let probe = |crawl: &str| {
