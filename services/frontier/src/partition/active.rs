@@ -1,7 +1,7 @@
 //! URLs that are leased, or whose records are being written.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl, Millis};
+use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl, Millis, UrlContext};
 use orbweaver_stage::Origin;
 
 use super::Ending;
@@ -69,19 +69,16 @@ impl Active {
         }
     }
 
-    /// Keeps a record of an earlier visit than that of the new record, if it demands another visit. Returns `false` if it
-    /// does not, or if another record demands one already.
-    pub(super) fn keeps(&mut self, origin: Origin, waiting: &FrontierUrl) -> bool {
-        let is_lesser = waiting.context.depth < self.entry.depth;
-        match &mut self.busy {
-            ActiveState::Rewriting(Rewriting { visit, again: again @ None, .. })
-                if *visit > waiting.context.visit
-                    && (is_lesser || waiting.context.sighting == DiscoveryKind::Recrawl) =>
-            {
-                *again = Some((origin, Box::new(waiting.clone())));
-                true
-            }
-            _ => false,
+    /// Keeps a record of an earlier visit than that of the new record, if it demands another visit; of two, the one with
+    /// the lesser depth. Returns the origin of the one that is not kept.
+    pub(super) fn keep(&mut self, origin: Origin, waiting: &FrontierUrl) -> Option<Origin> {
+        let UrlContext { visit: earlier, depth, sighting, .. } = waiting.context;
+        let ActiveState::Rewriting(Rewriting { visit, again, .. }) = &mut self.busy else { return Some(origin) };
+        let demands = depth < self.entry.depth || sighting == DiscoveryKind::Recrawl;
+        let is_kept = again.as_ref().is_some_and(|(_, kept)| kept.context.depth <= depth);
+        if *visit <= earlier || !demands || is_kept {
+            return Some(origin);
         }
+        again.replace((origin, Box::new(waiting.clone()))).map(|(origin, _)| origin)
     }
 }

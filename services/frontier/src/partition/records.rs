@@ -70,13 +70,12 @@ impl PartitionFrontier {
         }
         match was {
             Some(mut active) if active.precedes(waiting) => {
-                if active.keeps(origin, waiting) {
-                    self.active.insert(fingerprint, active);
+                let dropped = active.keep(origin, waiting);
+                if dropped != Some(origin) {
                     turn.out.push(Decision::Park(origin));
-                    return Ok(());
                 }
+                turn.out.extend(dropped.map(Decision::Complete));
                 self.active.insert(fingerprint, active);
-                turn.out.push(Decision::Complete(origin));
                 return Ok(());
             }
             Some(Active { entry: known, busy: ActiveState::Ended(ended, depth, _) }) => {
@@ -167,11 +166,15 @@ impl PartitionFrontier {
     ) -> Result<(), IndexError> {
         self.replace(waiting.context.fingerprint, old, Some((entry, waiting)));
         turn.out.push(Decision::Park(origin));
-        let (mut outcomes, endings): (Vec<Origin>, Vec<Ending>) = ended.into_iter().unzip();
+        let (outcomes, endings): (Vec<Origin>, Vec<Ending>) = ended.into_iter().unzip();
         let ending = endings.into_iter().min_by_key(|ending| ending.depth);
         if let Some(ending) = ending.filter(|ending| entry.depth >= ending.depth) {
-            outcomes.extend(again.map(|(origin, _)| origin));
             self.end_visit(outcomes, &ending, (entry, waiting), turn);
+            match self.active.get_mut(&waiting.context.fingerprint).map(|active| &mut active.busy) {
+                Some(ActiveState::Rewriting(rewriting)) => rewriting.again = again,
+                // The URL has ended.
+                _ => turn.out.extend(again.map(|(origin, _)| Decision::Complete(origin))),
+            }
             return Ok(());
         }
         turn.out.extend(outcomes.into_iter().map(Decision::Complete));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orbweaver_frontier::index::CrawlKey;
+use orbweaver_frontier::{decision::Decision, index::CrawlKey};
 use orbweaver_messages::{
     ChangeKind, DiscoveryKind, Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, PageChange, PageVersion,
     RevisitPolicy,
@@ -146,6 +146,43 @@ proptest! {
             let [memory, disk] = &worlds;
             prop_assert_eq!(&disk.decided, &memory.decided, "after {:?}", op);
             prop_assert_eq!(disk.asleep(), memory.asleep());
+        }
+    }
+}
+
+/// Returns a world with a URL whose second visit has failed; the frontier is writing the record of the retry.
+fn retried() -> (World, Vec<Decision>) {
+    let mut world = World::with_revisits(POLICY, false).with_leased(128);
+    world.end(OutcomeKind::Fetched);
+    world.pass(5_000);
+    assert_eq!(world.in_flight[0].context.visit, 1);
+    world.answer(OutcomeKind::Retry, 1);
+    let being_written = world.decide().unwrap();
+    (world, being_written)
+}
+
+#[test]
+fn demands_for_a_visit_that_arrive_while_the_next_record_is_written_are_answered() {
+    for (demands, depth) in [(&[192][..], 2), (&[8], 1), (&[192, 8], 1), (&[8, 192], 1)] {
+        for ends_meanwhile in [false, true] {
+            let (mut world, being_written) = retried();
+            if ends_meanwhile {
+                // A second answer to the dispatch.
+                let (outcome, dispatch) = (world.outcomes[1].clone(), world.scheduled[1].clone());
+                let fetched = world.with_version(Outcome { kind: OutcomeKind::Fetched, ..outcome }, &dispatch);
+                world.outcomes.push(fetched);
+            }
+            world.now += 1;
+            demands.iter().for_each(|demand| world.admit_again(*demand));
+            world.settle();
+            being_written.into_iter().for_each(|decision| world.carry_out(decision));
+            world.settle();
+            let visit = 1 + u32::from(ends_meanwhile);
+            let dispatched: Vec<_> =
+                world.in_flight.iter().map(|next| (next.context.visit, next.context.depth)).collect();
+            assert_eq!(dispatched, [(visit, depth)], "{demands:?}, ends: {ends_meanwhile}");
+            world.end(OutcomeKind::Fetched);
+            world.assert_asleep();
         }
     }
 }

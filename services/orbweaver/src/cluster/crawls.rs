@@ -156,6 +156,7 @@ impl<'a> Shown<'a> {
         let complete = match self.complete {
             Some(true) if self.queued > 0 => "complete up to its cap",
             Some(true) if self.definition.stopped => "stopped and complete",
+            Some(true) if self.asleep > 0 => "all visits made that were due",
             Some(true) => "complete",
             Some(false) | None => self.state,
         };
