@@ -389,8 +389,8 @@ pub enum ConsumersVerb {
         #[command(flatten)]
         cluster: Cluster,
     },
-    /// Declare a consumer group: from now on, documents are retained until it has committed them. May wait half a
-    /// minute for deletions in progress.
+    /// Declare a consumer group: from now on, records of its topics are retained until it has committed them. May wait
+    /// half a minute for deletions in progress.
     Add {
         /// Name of the group; its `group.id` is PREFIX.GROUP.
         #[arg(value_name = "GROUP")]
@@ -399,6 +399,9 @@ pub enum ConsumersVerb {
         /// end.
         #[arg(long, value_enum, default_value_t = From::Start)]
         from: From,
+        /// Topic that it reads (may be repeated).
+        #[arg(long, value_enum, default_value = "documents")]
+        topic: Vec<UserTopic>,
         #[command(flatten)]
         cluster: Cluster,
     },
@@ -419,6 +422,15 @@ pub enum From {
     Start,
     /// The log end.
     End,
+}
+
+/// Topic for users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UserTopic {
+    /// Documents of pages.
+    Documents,
+    /// Changes of pages, of crawls with revisits.
+    Changes,
 }
 
 /// Show records that could not be processed, and replay them.

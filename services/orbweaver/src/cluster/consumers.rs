@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    args::{ConsumersVerb, From},
+    args::{ConsumersVerb, From, UserTopic},
     connection::block_on,
     dead_letters::REPLAY_GROUP,
 };
@@ -36,9 +36,10 @@ pub fn run(verb: &ConsumersVerb) -> Result<(), Failure> {
     block_on(async {
         match verb {
             ConsumersVerb::List { json, cluster } => list(&cluster.connect().await?, *json).await,
-            ConsumersVerb::Add { group, from, cluster } => {
+            ConsumersVerb::Add { group, from, topic, cluster } => {
                 let group = group_of_users(group, &cluster.kafka.prefix)?;
-                add(&cluster.connect().await?, group, *from).await
+                let topics: Vec<Topic> = topic.iter().map(|topic| topic_of(*topic)).collect();
+                add(&cluster.connect().await?, group, &topics, *from).await
             }
             ConsumersVerb::Remove { group, cluster } => {
                 let log = cluster.connect().await?;
@@ -76,9 +77,11 @@ fn group_of_users<'a>(group: &'a str, prefix: &str) -> Result<&'a str, Failure> 
     Ok(name)
 }
 
-/// Returns the topics whose records are for users.
-fn topics_for_users() -> Vec<Topic> {
-    topic::topics().iter().filter(|described| described.users).map(|described| described.topic).collect()
+fn topic_of(topic: UserTopic) -> Topic {
+    match topic {
+        UserTopic::Documents => topic::DOCUMENTS,
+        UserTopic::Changes => topic::CHANGES,
+    }
 }
 
 /// Declares a group: from now on its commits keep the records of these topics. Returns `false` if it was declared.
@@ -115,9 +118,8 @@ async fn declared(log: &dyn Log) -> Result<Consumers, Failure> {
     definition::read(log, Consumers::read).await
 }
 
-async fn add(log: &KafkaLog, group: &str, from: From) -> Result<(), Failure> {
-    let topics = topics_for_users();
-    let known_for = if declare(log, group, &topics).await? { Duration::ZERO } else { known_for(log, group).await? };
+async fn add(log: &KafkaLog, group: &str, topics: &[Topic], from: From) -> Result<(), Failure> {
+    let known_for = if declare(log, group, topics).await? { Duration::ZERO } else { known_for(log, group).await? };
     let begin = async |starts: Vec<(TopicPartition, Offset)>| {
         log.begin_group(group, starts).await.map_err(|error| {
             Failure::Failed(format!(
@@ -126,7 +128,7 @@ async fn add(log: &KafkaLog, group: &str, from: From) -> Result<(), Failure> {
             ))
         })
     };
-    settle(log, &Start { group, topics: &topics, from, known_for }, begin).await?;
+    settle(log, &Start { group, topics, from, known_for }, begin).await?;
     let names = topics.iter().map(|topic| log.topic_name(*topic)).collect::<Vec<_>>().join(", ");
     to_stdout(|out| {
         writeln!(
@@ -339,10 +341,5 @@ mod tests {
             let error = group_of_users(wrong, "crawl").unwrap_err();
             assert!(error.code() == 64 && error.to_string().contains(says), "{wrong}: {error}");
         }
-    }
-
-    #[test]
-    fn documents_and_changes_are_for_users() {
-        assert_eq!(topics_for_users(), [topic::DOCUMENTS, topic::CHANGES]);
     }
 }

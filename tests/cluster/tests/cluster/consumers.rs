@@ -64,6 +64,13 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
     let [group] = &lines(&listed)?[..] else { anyhow::bail!("not one group: {}", listed.stdout) };
     ensure!(group["group"] == "indexer" && group["lag"] == 3 && group["without_commit"] == 0, "{group}");
 
+    // Groups of changes are apart: a group of documents that never reads them keeps none.
+    let added = orbweaver(&cluster, "consumers add watcher --topic changes").await?;
+    added.expect(0, &[])?;
+    ensure!(added.stdout.contains(".changes"), "{}", added.stdout);
+    let listed = orbweaver(&cluster, "consumers list --json").await?;
+    ensure!(lines(&listed)?.len() == 2, "{}", listed.stdout);
+
     // Once removed, the group retains nothing, and the time limit applies.
     orbweaver(&cluster, "consumers remove indexer").await?.expect(0, &[])?;
     until_deleted(&cluster, tp, 10).await?;
