@@ -19,11 +19,11 @@ const OBSERVED: u16 = 20;
 /// Result of a visit for the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Finding {
-    /// It was found, in this version.
+    /// Found, in this version.
     Page(PageVersion),
-    /// It has not changed; the response may have had other validators.
+    /// Not changed; the response may have had other validators.
     Unchanged(PageVersion),
-    /// It is not available any longer.
+    /// Not available any longer.
     Gone,
     /// Nothing is known: the visit failed, or was not allowed.
     Unknown,

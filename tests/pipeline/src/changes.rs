@@ -20,9 +20,8 @@ pub fn changes(out: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
     Ok(changes)
 }
 
-/// Checks that the changes of each URL are exactly those between the versions that the server sent. Returns the number of
-/// changed pages.
-pub fn check_changes(entries: &[Entry], changes: &BTreeMap<String, Vec<Value>>) -> Result<usize> {
+/// Returns the versions of each page that the server sent, in order, without repeats.
+pub fn sent_versions(entries: &[Entry]) -> BTreeMap<String, Vec<u64>> {
     let mut versions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for entry in entries {
         if let Some(version) = entry.version {
@@ -32,6 +31,13 @@ pub fn check_changes(entries: &[Entry], changes: &BTreeMap<String, Vec<Value>>) 
             }
         }
     }
+    versions
+}
+
+/// Checks that the changes of each URL are exactly those between the versions that the server sent. Returns the number of
+/// changed pages.
+pub fn check_changes(entries: &[Entry], changes: &BTreeMap<String, Vec<Value>>) -> Result<usize> {
+    let versions = sent_versions(entries);
     ensure!(versions.keys().eq(changes.keys()), "{} pages were sent, {} changed", versions.len(), changes.len());
     let mut changed = 0;
     for (url, sent) in &versions {

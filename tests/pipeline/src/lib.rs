@@ -17,7 +17,7 @@ mod process;
 mod requests;
 mod verdict;
 
-pub use changes::{changes, check_changes};
+pub use changes::{changes, check_changes, sent_versions};
 pub use corpus::{Tree, cppreference};
 pub use output::Output;
 pub use process::{Ended, Orbweaver, Running, until};

@@ -107,7 +107,7 @@ fn a_lower_limit_applies_to_the_next_requests_and_a_higher_one_at_once() {
     assert!(!gate.request(address(1), &site(3), 1), "it was called, and the limit is lower by now");
     assert!(!gate.request(address(1), &site(4), 1));
     gate.ended(address(1), 2);
-    assert_eq!(called(&mut gate, 2), [site(3)], "it keeps its turn");
+    assert_eq!(called(&mut gate, 2), [site(3)], "it keeps its place");
 }
 
 #[test]
@@ -238,7 +238,7 @@ proptest! {
             world.follow_calls();
             world.check();
         }
-        // With time every request ends, every site gets its turn, and nothing is left.
+        // With time every request ends, every site is served, and nothing is left.
         for _ in 0..1000 {
             world.perform(&Op::End(0, false));
             world.follow_calls();

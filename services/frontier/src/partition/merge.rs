@@ -1,4 +1,4 @@
-//! Two records of a URL: which of them stands, with what of the other.
+//! Two records of a URL: the one that applies, with some settings of the other.
 //!
 //! The record of a later visit takes precedence, and of two of the same visit that of the lesser depth, or else the later
 //! one. Copies come from an admission that was repeated, and from users who request a URL again.
@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, UrlContext};
 
-/// Returns the record that stands after a record of the URL was read: `waiting` itself, or another one, which must be
-/// appended. `known` stood before.
+/// Returns the record that applies after a record of the URL was read: `waiting` itself, or another one, which must be
+/// appended. `known` applied before.
 pub(super) fn merged<'a>(known: &FrontierUrl, waiting: &'a FrontierUrl) -> Cow<'a, FrontierUrl> {
     let (before, now) = (known.context.visit, waiting.context.visit);
     if before > now {
@@ -23,8 +23,8 @@ pub(super) fn merged<'a>(known: &FrontierUrl, waiting: &'a FrontierUrl) -> Cow<'
     at_the_time_of(waiting, known.written_at_ms)
 }
 
-/// Returns `true` if the record `known` of a URL stands after `waiting` was read, with at most some of its settings changed.
-pub(super) fn stands(known: &FrontierUrl, waiting: &FrontierUrl) -> bool {
+/// Returns `true` if the record `known` of a URL still applies after `waiting` was read, with at most some settings changed.
+pub(super) fn still_applies(known: &FrontierUrl, waiting: &FrontierUrl) -> bool {
     let (before, now) = (&known.context, &waiting.context);
     before.visit > now.visit || before.visit == now.visit && before.depth < now.depth
 }

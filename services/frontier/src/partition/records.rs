@@ -8,7 +8,7 @@ use orbweaver_url::Fingerprint;
 
 use super::{
     Active, ActiveState, Ending, PartitionFrontier, Rewriting,
-    merge::{at_the_time_of, merged, stands, with_older},
+    merge::{at_the_time_of, merged, still_applies, with_older},
 };
 use crate::{
     decision::{Decision, DecisionContext, Tombstone},
@@ -35,8 +35,8 @@ impl PartitionFrontier {
             (Some(active), _) => at_the_time_of(waiting, active.written_at_ms()),
             (None, Some(old)) => {
                 let known = self.index.waiting(old.offset)?;
-                if stands(&known, waiting) {
-                    // The URL stays in its present state until the record that stands is read back.
+                if still_applies(&known, waiting) {
+                    // The URL stays in its present state until the record that applies is read back.
                     self.end_idle(&old);
                     self.rewrite(old, Box::new(merged(&known, waiting).into_owned()), vec![origin], turn);
                     self.index.mark(fingerprint, Some(old.offset));

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan, Service};
 use orbweaver_log::{Log as _, topic_partitions};
 use orbweaver_messages::{ChangeKind, PageChange, decode, topic::CHANGES};
-use orbweaver_pipeline_tests::normalized;
+use orbweaver_pipeline_tests::sent_versions;
 use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 use tokio::time::Duration;
 
@@ -39,15 +39,7 @@ async fn changes(cluster: &Cluster) -> Result<BTreeMap<String, BTreeMap<u32, Pag
 
 /// Checks that the changes are exactly those between the versions that the server sent. Returns their number.
 fn check(web: &ToyWeb, changes: &BTreeMap<String, BTreeMap<u32, PageChange>>) -> Result<usize> {
-    let mut versions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for entry in web.log().entries() {
-        if let Some(version) = entry.version {
-            let sent = versions.entry(normalized(&entry.host, &entry.target)).or_default();
-            if sent.last() != Some(&version) {
-                sent.push(version);
-            }
-        }
-    }
+    let versions = sent_versions(&web.log().entries());
     ensure!(versions.len() as u64 == PAGES, "{} pages were sent", versions.len());
     for (url, sent) in &versions {
         let found: Vec<&PageChange> = changes.get(url).context("no change")?.values().collect();
