@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 const DIRECTORY: &str = "../../schemas/topics";
 /// Topics in the order of the data flow, in which commands and tables list them.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "crawl.seeds",
     "crawl.discovered",
     "crawl.frontier",
@@ -18,6 +18,7 @@ const ORDER: [&str; 13] = [
     "crawl.documents",
     "crawl.changes",
     "crawl.sites",
+    "crawl.site-pages",
     "crawl.control",
     "crawl.dead-letters",
 ];

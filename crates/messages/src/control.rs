@@ -90,6 +90,9 @@ pub struct CrawlDefinition {
     /// Maximum number of pages to fetch, over all partitions. Dispatches in flight may exceed it by a few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pages: Option<u64>,
+    /// Maximum number of pages to fetch of each site. Its URLs beyond it end as refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_pages_per_site: Option<u64>,
     /// Maximum number of decoded bytes of bodies to read, over all partitions. Dispatches in flight may exceed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,

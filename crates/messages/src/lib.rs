@@ -49,7 +49,7 @@ pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitPolicy
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};
 pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};
-pub use site::SiteState;
+pub use site::{SitePages, SiteState};
 pub use size::{encoded_len, json_len, json_prefix};
 pub use topic::Topic;
 pub use trail::{Pattern, Trail};

@@ -1,6 +1,7 @@
-//! `crawl.sites`: the politeness state of a site. The record key is the site.
+//! `crawl.sites`: the politeness state of a site. The record key is the site. `crawl.site-pages`: the number of its pages in a
+//! crawl.
 
-use orbweaver_url::SiteName;
+use orbweaver_url::{CrawlName, SiteName};
 use serde::{Deserialize, Serialize};
 
 use crate::Millis;
@@ -22,4 +23,17 @@ pub struct SiteState {
     pub crawl_delay_ms: Option<u64>,
     /// Time of the event that this record reflects.
     pub updated_at_ms: Millis,
+}
+
+/// Number of pages of a site in a crawl with a page cap per site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SitePages {
+    pub crawl: CrawlName,
+    pub site: SiteName,
+    /// Owner epoch of the writer: the offset of its claim on the partition.
+    pub epoch: u64,
+    /// Pages fetched by the first visit to their URLs, since the crawl has the cap.
+    pub pages: u64,
+    /// Offset in this partition of `crawl.outcomes` below which outcomes are counted.
+    pub upto: u64,
 }

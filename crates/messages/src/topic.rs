@@ -128,6 +128,7 @@ mod tests {
         let kept = |topic| describe(topic).map(|d| d.cleanup);
         assert_eq!(kept(FRONTIER), Some(Cleanup::Compact));
         assert_eq!(kept(SITES), Some(Cleanup::Compact));
+        assert_eq!(kept(SITE_PAGES), Some(Cleanup::Compact));
         assert_eq!(kept(CONTROL), Some(Cleanup::Compact));
         assert_eq!(kept(SEEN), Some(Cleanup::Keep));
         for topic in [SCHEDULED, OUTCOMES] {

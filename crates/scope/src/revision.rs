@@ -22,6 +22,8 @@ pub struct Revision {
     pub max_depth: Option<Option<u16>>,
     /// New page limit; `Some(None)` for no limit.
     pub max_pages: Option<Option<u64>>,
+    /// New limit of pages per site; `Some(None)` for no limit.
+    pub max_pages_per_site: Option<Option<u64>>,
     /// New limit of bytes; `Some(None)` for no limit.
     pub max_bytes: Option<Option<u64>>,
     /// New end, in milliseconds since the Unix epoch; `Some(None)` for none.
@@ -104,6 +106,7 @@ impl Revision {
             exclude: self.exclude.unwrap_or_else(|| current.exclude.clone()),
             max_depth: self.max_depth.unwrap_or(current.max_depth),
             max_pages: self.max_pages.unwrap_or(current.max_pages),
+            max_pages_per_site: self.max_pages_per_site.unwrap_or(current.max_pages_per_site),
             max_bytes: self.max_bytes.unwrap_or(current.max_bytes),
             ends_at_ms: self.ends_at_ms.unwrap_or(current.ends_at_ms),
             traps: self.traps.unwrap_or(current.traps),
@@ -136,6 +139,7 @@ fn deleted(current: &CrawlDefinition) -> CrawlDefinition {
         exclude: vec![],
         max_depth: None,
         max_pages: None,
+        max_pages_per_site: None,
         max_bytes: None,
         ends_at_ms: None,
         profile: FetchProfile::default(),

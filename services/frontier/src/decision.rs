@@ -1,11 +1,11 @@
 //! The decisions of a frontier, as a closed set.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, PageChange};
+use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, PageChange, SitePages};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use crate::{pages::PageCaps, scope::CrawlScopes};
+use crate::{index::QueueKey, pages::PageCaps, scope::CrawlScopes};
 
 /// Action of a frontier, from a closed set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub enum Decision {
     Dispatch(Box<Dispatch>),
     /// A visit found this change of a page. It is appended before the record or the tombstone that follows the visit.
     Change(Box<PageChange>),
+    /// A site has this number of pages now. Appended before the record or the tombstone that follows the visit.
+    CountPages(Box<SitePages>),
+    /// The number of pages in this queue's site is removed: its crawl is deleted.
+    ForgetPages(QueueKey),
     /// The URL's record is re-appended; then `completes` complete.
     Rewrite {
         /// The new record.

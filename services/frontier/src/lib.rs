@@ -23,6 +23,7 @@ mod revisit;
 pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;
+mod site_pages;
 mod site_weight;
 pub mod sites;
 mod slots;

@@ -9,7 +9,7 @@ use prometheus::{
     register_int_gauge_with_registry as gauge,
 };
 
-use crate::{pages::CapStatus, partition::TRAP};
+use crate::{pages::CapStatus, partition::TRAP, site_pages::SITE_CAP};
 
 /// Queued URLs, including leased ones. Alert: none by itself; it is the remaining size of the crawl.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
@@ -109,7 +109,7 @@ impl FrontierMetrics {
             held: gauge!(HELD, "URLs blocked by the page limit of their crawl", registry)?,
             pages: gauges!(PAGES, "Pages of crawls with a page limit, by crawl", &["crawl"], registry)?,
         };
-        let reasons = RuleRejection::ALL.iter().map(|outside| outside.name()).chain([TRAP]);
+        let reasons = RuleRejection::ALL.iter().map(|outside| outside.name()).chain([TRAP, SITE_CAP]);
         reasons.for_each(|reason| drop(metrics.refused.with_label_values(&[reason])));
         ChangeKind::ALL.iter().for_each(|kind| drop(metrics.changes.with_label_values(&[kind.name()])));
         OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));

@@ -4,13 +4,14 @@ use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
     DeadLetter, FrontierUrl, MessageError, Millis, Outcome, Topic, decode, encode,
-    topic::{CHANGES, DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED},
+    topic::{CHANGES, DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED, SITE_PAGES},
 };
 use orbweaver_stage::{DEAD_LETTER_HEADER, Origin, Plan, Step, Token};
 use orbweaver_url::Fingerprint;
 
 use crate::{
     decision::{Decision, Tombstone},
+    index::QueueKey,
     stage::{FrontierActions, SERVICE},
 };
 
@@ -27,8 +28,8 @@ pub(crate) struct PlanBuilder {
     pub(crate) epoch: u64,
     now: Millis,
     emitted: Vec<Record>,
-    /// Changes of pages, which precede the records of their URLs.
-    changes: Vec<Record>,
+    /// Changes of pages, and counts of pages, which precede the records of their URLs.
+    preceding: Vec<Record>,
     own: Vec<Record>,
     completes: Vec<Origin>,
     /// URLs that the frontier itself ends: dead letters of stuck URLs, then outcomes, then tombstones.
@@ -58,8 +59,13 @@ impl PlanBuilder {
                 self.completes.extend(completes);
             }
             Decision::Change(change) => {
-                self.changes.push(self.record(CHANGES, &change.context.site, Some(encode(&*change))));
+                self.preceding.push(self.record(CHANGES, &change.context.site, Some(encode(&*change))));
             }
+            Decision::CountPages(count) => {
+                let queue = QueueKey::of_first_visits(&count.crawl, &count.site);
+                self.preceding.push(self.record(SITE_PAGES, &queue.to_string(), Some(encode(&*count))));
+            }
+            Decision::ForgetPages(queue) => self.preceding.push(self.record(SITE_PAGES, &queue.to_string(), None)),
             Decision::End { fingerprint, depth, ends, completes } => {
                 self.own.push(self.tombstone(fingerprint, depth, ends));
                 self.completes.extend(completes);
@@ -99,8 +105,8 @@ impl PlanBuilder {
 
     /// Converts everything to plans; `dispatches` returns the token of a plan with dispatches.
     pub(crate) fn finish(self, dispatches: impl FnOnce() -> Token, actions: &mut FrontierActions) {
-        if !self.own.is_empty() {
-            let steps = [self.changes, self.own].into_iter().filter(|records| !records.is_empty());
+        if !self.own.is_empty() || !self.preceding.is_empty() {
+            let steps = [self.preceding, self.own].into_iter().filter(|records| !records.is_empty());
             let steps: Vec<_> = steps.map(Step::Produce).collect();
             actions.plans.push(Plan { steps, completes: self.completes, token: None });
         }
@@ -133,6 +139,11 @@ impl PlanBuilder {
         record.headers.push((ENDS, Bytes::from(ends.to_string())));
         record
     }
+}
+
+/// Returns the queue of the tombstone of a number of pages.
+pub(crate) fn forgotten(record: &ConsumerRecord) -> Option<QueueKey> {
+    std::str::from_utf8(record.key.as_deref()?).ok()?.parse().ok()
 }
 
 /// Decodes a record of `crawl.frontier`: a queued URL, or a tombstone.

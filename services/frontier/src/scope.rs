@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use orbweaver_log::ConsumerRecord;
-use orbweaver_messages::{DiscoveryKind, FrontierUrl, RevisitPolicy};
+use orbweaver_messages::{CrawlDefinition, DiscoveryKind, FrontierUrl, RevisitPolicy};
 use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, RuleRejection, SiteChange, SiteControls, Version};
 use orbweaver_url::CrawlName;
 
-use crate::{pages::PageCaps, site_weight::CrawlTerms};
+use crate::pages::PageCaps;
 
 /// Definitions of all crawls and settings of sites, up to the offset of `crawl.control` that was read.
 #[derive(Debug, Default)]
@@ -119,9 +119,9 @@ impl CrawlScopes {
         self.definitions.applied(crawl).map_or(0, |applied| applied.version)
     }
 
-    /// Returns the settings of a crawl that apply to its queues; `None` if it is not defined.
-    pub(crate) fn terms(&self, crawl: &CrawlName) -> Option<CrawlTerms> {
-        self.definitions.applied(crawl).map(|applied| CrawlTerms::of(&applied.definition))
+    /// Returns the definition that applies to a crawl.
+    pub(crate) fn definition(&self, crawl: &CrawlName) -> Option<&CrawlDefinition> {
+        self.definitions.applied(crawl).map(|applied| &applied.definition)
     }
 
     /// Returns the factor of the weight of a site, in percent, if it has one.

@@ -24,18 +24,21 @@ pub(crate) struct CrawlTerms {
     pub(crate) interval_ms: Option<u64>,
     pub(crate) order: CrawlOrder,
     pub(crate) share: u32,
+    pub(crate) max_pages_per_site: Option<u64>,
 }
 
 impl Default for CrawlTerms {
     fn default() -> Self {
-        Self { interval_ms: None, order: CrawlOrder::default(), share: CrawlDefinition::EQUAL_SHARE }
+        let (order, share) = (CrawlOrder::default(), CrawlDefinition::EQUAL_SHARE);
+        Self { interval_ms: None, order, share, max_pages_per_site: None }
     }
 }
 
 impl CrawlTerms {
     pub(crate) fn of(definition: &CrawlDefinition) -> Self {
-        let CrawlDefinition { profile, order, share, .. } = definition;
-        Self { interval_ms: profile.interval_ms, order: *order, share: *share }
+        let CrawlDefinition { profile, order, share, max_pages_per_site, .. } = definition;
+        let (interval_ms, max_pages_per_site) = (profile.interval_ms, *max_pages_per_site);
+        Self { interval_ms, order: *order, share: *share, max_pages_per_site }
     }
 }
 

@@ -65,6 +65,8 @@ struct SiteQueue {
     is_ready: bool,
     /// Paused at the page cap of its crawl.
     capped: bool,
+    /// Paused until one of its dispatches ends: those in flight may reach the page cap of the site.
+    awaits_outcome: bool,
     /// Time before which nothing is dispatched, because of a block or a deferral.
     resume_at_ms: Millis,
 }
@@ -107,18 +109,18 @@ impl SiteQueues {
         self.waiting
     }
 
-    /// Sets the terms of a crawl; `None`: it is not defined. If its interval changes, the pauses of the crawl's queues
-    /// end, since they may last as long as the former interval; those that still apply begin again with the next
-    /// dispatch.
+    /// Sets the terms of a crawl; `None`: it is not defined. If its interval or its page cap per site changes, the pauses of
+    /// the crawl's queues end, since they may last as long as the former interval, or until a dispatch ends; those that
+    /// still apply begin again with the next dispatch.
     pub(crate) fn set_terms(&mut self, crawl: CrawlKey, terms: Option<CrawlTerms>, now: Millis) {
-        let former_ms = self.terms.of(crawl).interval_ms;
+        let former = self.terms.of(crawl);
         match terms {
             Some(terms) => self.terms.crawls.insert(crawl, terms),
             None => self.terms.crawls.remove(&crawl),
         };
-        let CrawlTerms { interval_ms, share, .. } = self.terms.of(crawl);
+        let CrawlTerms { interval_ms, share, max_pages_per_site, .. } = self.terms.of(crawl);
         self.shares.set_share(crawl, share);
-        if former_ms != interval_ms {
+        if (former.interval_ms, former.max_pages_per_site) != (interval_ms, max_pages_per_site) {
             self.end_pauses(crawl, now);
         }
     }
@@ -145,7 +147,7 @@ impl SiteQueues {
         ids.sort_unstable();
         for id in ids {
             if let Some(site) = self.sites.get_mut(&id) {
-                site.resume_at_ms = 0;
+                (site.resume_at_ms, site.awaits_outcome) = (0, false);
             }
             self.make_ready(id, now);
         }
@@ -211,6 +213,7 @@ impl SiteQueues {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
+            site.awaits_outcome = false;
             self.shares.remove(entry.crawl);
             if entry.demoted && site.in_flight.normal == 0 && site.queued == site.queued_demoted {
                 site.ended_alone = site.ended_alone.saturating_add(1);
@@ -240,6 +243,24 @@ impl SiteQueues {
                 self.remove_url(id, now);
             }
         }
+    }
+
+    /// Returns the page cap per site of a crawl.
+    pub(crate) fn max_pages_per_site(&self, crawl: CrawlKey) -> Option<u64> {
+        self.terms.of(crawl).max_pages_per_site
+    }
+
+    /// Returns the number of dispatches of a queue in flight besides the one that `next` has just returned.
+    pub(crate) fn others_in_flight(&self, id: QueueKey) -> u64 {
+        self.sites.get(&id).map_or(0, |site| site.in_flight.all().saturating_sub(1))
+    }
+
+    /// Pauses a queue until one of its dispatches ends. The URL of this entry, which `next` returned, returns to its rank.
+    pub(crate) fn await_outcome(&mut self, entry: &IndexEntry, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&entry.site) {
+            site.awaits_outcome = true;
+        }
+        self.pass_over(entry, Some(entry.rank()), now);
     }
 
     /// Returns the number of queued URLs in queues that are paused at a page cap.
@@ -380,7 +401,7 @@ impl SiteQueues {
 
 impl SiteQueue {
     fn may_dispatch(&self, terms: &Terms, now: Millis) -> bool {
-        if self.capped || self.queued == 0 || self.resume_at_ms > now {
+        if self.capped || self.awaits_outcome || self.queued == 0 || self.resume_at_ms > now {
             return false;
         }
         let slots = self.slots(terms);

@@ -33,6 +33,11 @@ impl InFlight {
         if demoted { &mut self.demoted } else { &mut self.normal }
     }
 
+    /// Returns the number of all dispatches.
+    pub(crate) fn all(self) -> u64 {
+        u64::from(self.demoted) + u64::from(self.normal)
+    }
+
     /// Returns `true` if nothing is in flight.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()

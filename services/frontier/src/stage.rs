@@ -1,5 +1,6 @@
 //! The stage of the frontier: decodes records, opens partitions, groups decisions into plans.
 
+mod counts;
 mod figures;
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
@@ -7,11 +8,10 @@ use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration}
 use orbweaver_log::{ConsumerRecord, Offset, Partition};
 use orbweaver_messages::{
     Dispatch, LEASE_MS, Millis, Outcome, Topic, decode,
-    topic::{CONTROL, FRONTIER, OUTCOMES, SCHEDULED},
+    topic::{CONTROL, FRONTIER, OUTCOMES, SCHEDULED, SITE_PAGES},
 };
 use orbweaver_stage::{
-    Actions, Incomplete, IndexCheckpoint, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError,
-    Step, Token,
+    Actions, Incomplete, IndexCheckpoint, Origin, PartitionContext, RestoreFrom, RestoreSpec, Stage, StageError, Token,
 };
 use orbweaver_url::CrawlName;
 
@@ -180,26 +180,6 @@ impl FrontierStage {
         Ok(())
     }
 
-    /// Writes the page counts that are due: those that other instances need soon, and all of them after some time.
-    fn write_counts(&mut self, now: Millis, actions: &mut FrontierActions) {
-        for (number, partition) in &mut self.open {
-            if self.draining.contains(number) {
-                continue;
-            }
-            partition.report_live(|crawl, live| {
-                let name = self.names.get(&crawl);
-                name.inspect(|name| self.pages.set_live(*number, name, (live.urls, live.asleep))).is_some()
-            });
-            self.pages.hold(*number, partition.capped_at());
-            let counts = self.pages.write(*number, now);
-            if !counts.is_empty() {
-                let steps = vec![Step::Produce(counted::records(&counts, now))];
-                let token = Some(counted::token(*number, partition.epoch()));
-                actions.plans.push(Plan { steps, completes: vec![], token });
-            }
-        }
-    }
-
     fn answer_probes(&mut self, now: Millis, actions: &mut FrontierActions) {
         let answers = self.probes.answers(&self.open, &self.draining, &self.pages, now);
         if !answers.is_empty() {
@@ -243,7 +223,11 @@ impl FrontierStage {
                 self.metrics.refused.with_label_values(&[outcome.reason.as_deref().unwrap_or_default()]).inc();
             }
             Decision::Change(change) => self.metrics.changed(change.kind),
-            Decision::Complete(_) | Decision::Park(_) | Decision::End { .. } => {}
+            Decision::Complete(_)
+            | Decision::Park(_)
+            | Decision::End { .. }
+            | Decision::CountPages(_)
+            | Decision::ForgetPages(_) => {}
         }
     }
 
@@ -271,6 +255,10 @@ impl FrontierStage {
                 Ok(dispatch) => index.restore_dispatch(&dispatch),
                 Err(_) => Ok(()),
             },
+            SITE_PAGES => {
+                counts::restore_pages(index, record);
+                Ok(())
+            }
             _ => {
                 let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { return Ok(()) };
                 self.pages.outcome(partition, record.offset, Counted::of(&outcome));
@@ -287,11 +275,14 @@ impl FrontierStage {
         };
         self.pages.serve(number, opening.owner_epoch, opening.partitions);
         for (crawl, _) in self.scopes.versions() {
-            partition.set_terms(crawl, self.scopes.terms(crawl), now);
+            partition.set_terms(crawl, self.scopes.definition(crawl), now);
         }
         partition.open(opening, now, &mut self.pages)?;
         for (crawl, _) in self.scopes.versions().filter(|(crawl, _)| self.scopes.is_stopped(crawl)) {
             partition.stop(crawl, now);
+            if self.scopes.is_deleted(crawl) {
+                partition.delete(crawl);
+            }
         }
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);
@@ -327,9 +318,8 @@ impl Stage for FrontierStage {
         let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
         let demoted = RestoreFrom::LookBack(Duration::from_millis(LEASE_MS.unsigned_abs()));
         // In this order: dispatches are matched with queued URLs, outcomes with both.
-        [(FRONTIER, waiting), (SCHEDULED, demoted), (OUTCOMES, demoted)]
-            .map(|(topic, from)| RestoreSpec { topic, from, follow: false })
-            .to_vec()
+        let specs = [(FRONTIER, waiting), (SCHEDULED, demoted), (OUTCOMES, demoted), (SITE_PAGES, RestoreFrom::Start)];
+        specs.map(|(topic, from)| RestoreSpec { topic, from, follow: topic == SITE_PAGES }).to_vec()
     }
 
     fn look_back_offset(&self, partition: Partition, topic: Topic) -> Option<Offset> {
@@ -351,8 +341,12 @@ impl Stage for FrontierStage {
         &mut self,
         record: &ConsumerRecord,
         now: Millis,
-        _: &mut FrontierActions,
+        actions: &mut FrontierActions,
     ) -> Result<(), StageError> {
+        if record.tp.topic == SITE_PAGES {
+            self.correct_pages(record, now, actions);
+            return Ok(());
+        }
         if let Some(count) = counted::page_count(record) {
             self.pages.apply(record.offset, &count);
             return Ok(());
@@ -364,14 +358,18 @@ impl Stage for FrontierStage {
             ControlChange::Definition(crawl) => {
                 self.names.insert(CrawlKey::of(&crawl), crawl.clone());
                 self.scopes.cap(&crawl, &mut self.pages);
-                if self.scopes.is_deleted(&crawl) {
+                let is_deleted = self.scopes.is_deleted(&crawl);
+                if is_deleted {
                     self.pages.delete(&crawl);
                 }
-                let (terms, is_stopped) = (self.scopes.terms(&crawl), self.scopes.is_stopped(&crawl));
+                let (definition, is_stopped) = (self.scopes.definition(&crawl), self.scopes.is_stopped(&crawl));
                 for partition in self.open.values_mut() {
-                    partition.set_terms(&crawl, terms, now);
+                    partition.set_terms(&crawl, definition, now);
                     if is_stopped {
                         partition.stop(&crawl, now);
+                    }
+                    if is_deleted {
+                        partition.delete(&crawl);
                     }
                 }
                 self.metrics.show_versions(self.scopes.versions());

@@ -137,6 +137,7 @@ impl Config {
             exclude: self.default_exclude.clone(),
             max_depth: self.default_max_depth,
             max_pages: self.default_max_pages,
+            max_pages_per_site: None,
             max_bytes: None,
             ends_at_ms: None,
             traps: self.default_traps,

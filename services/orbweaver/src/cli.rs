@@ -163,6 +163,10 @@ pub struct Extent {
     /// raised.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
     pub max_pages: Option<Limit<u64>>,
+    /// Maximum number of pages to fetch of each site, not counting revisits. The other URLs of the site end as refused (`site_cap`), so that
+    /// the crawl completes; raising it later does not bring them back. Pages that were fetched before it was set do not count.
+    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
+    pub max_pages_per_site: Option<Limit<u64>>,
     /// Maximum number of decoded bytes of bodies to read, such as `10GiB`; as for --max-pages, except that requests in flight
     /// may exceed it.
     #[arg(long, value_name = "SIZE|none", value_parser = bytes)]
@@ -183,6 +187,7 @@ impl Extent {
             exclude: patterns(&self.exclude),
             max_depth: self.max_depth.map(|limit| limit.0),
             max_pages: self.max_pages.map(|limit| limit.0),
+            max_pages_per_site: self.max_pages_per_site.map(|limit| limit.0),
             max_bytes: self.max_bytes.map(|limit| limit.0),
             ends_at_ms: self.until.map(|limit| limit.0),
             traps: self.traps,

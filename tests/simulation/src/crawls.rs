@@ -28,7 +28,7 @@ pub struct CrawlPlan {
 }
 
 /// Draws a second crawl in four of ten schedules, with an interval from half to twice that of the services; it is paused and
-/// stopped as often as the first. In half of these schedules it has revisits.
+/// stopped as often as the first. In half of these schedules it has revisits, in three of ten a page cap per site.
 pub(crate) fn second(random: &mut Random, web: &Web) -> Option<CrawlPlan> {
     if !random.chance(40) {
         return None;
@@ -40,6 +40,8 @@ pub(crate) fn second(random: &mut Random, web: &Web) -> Option<CrawlPlan> {
     };
     let mut first = Revision { profile, ..Revision::default() };
     let once = revisit(&mut random.split("revisits"), &mut first);
+    let mut site_cap = random.split("site cap");
+    first.max_pages_per_site = site_cap.chance(30).then(|| site_cap.between(1, 6));
     let revisions = pause(random, &first, vec![]);
     let mut revisions = stop(random, &first, revisions);
     let last = revisions.last().unwrap_or(&first).clone();
@@ -66,14 +68,15 @@ pub(crate) struct Crawl {
 impl Crawl {
     pub(crate) fn of(plan: CrawlPlan, scenario: &Scenario, served: &Arc<Served>) -> Self {
         let web = Web { seeds: plan.seeds.clone(), max_depth: plan.max_depth, ..scenario.web.clone() };
-        let is_stopped = plan.revisions.iter().any(|revision| revision.stopped);
-        let stopped = 0..if is_stopped { web.pages.len() } else { 0 };
+        // Any page may be missing.
+        let is_cut = plan.first.max_pages_per_site.is_some() || plan.revisions.iter().any(|revision| revision.stopped);
+        let cut = 0..if is_cut { web.pages.len() } else { 0 };
         let excluded = plan.revisions.iter().flat_map(|revision| revision.excluded.iter());
         let revisions = std::iter::once(&plan.first).chain(&plan.revisions);
         let expected = Expectation {
             crawl: plan.name.clone(),
             agents: revisions.map(|revision| token(&revision.profile)).collect(),
-            excluded: excluded.chain(&scenario.rejected).copied().chain(stopped).collect(),
+            excluded: excluded.chain(&scenario.rejected).copied().chain(cut).collect(),
             max_attempts: scenario.settings.max_attempts,
             served: served.clone(),
             has_revisits: plan.first.revisit.is_some(),
@@ -84,6 +87,11 @@ impl Crawl {
 
     pub(crate) fn name(&self) -> &CrawlName {
         &self.plan.name
+    }
+
+    /// Returns the page cap per site.
+    pub(crate) fn max_pages_per_site(&self) -> Option<u64> {
+        self.plan.first.max_pages_per_site
     }
 
     /// Returns the URLs of its seeds, each with the number of its page.

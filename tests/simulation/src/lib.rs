@@ -22,7 +22,7 @@
 //! | [`groups`] | the coordinator: assignment of partitions to members |
 //! | [`network`] | access of a process to the log |
 //! | [`web`] | the web: generated, served, and its truth |
-//! | `observer`, `judge`, `pages`, `changes` | completion, invariants, page counts, the change feed |
+//! | `observer`, `judge`, `pages`, `site_pages`, `changes` | completion, invariants, page counts, the change feed |
 //! | [`broken`] | disabled rules, to show that each is needed |
 //! | [`random`], [`time`], [`counts`] | randomness, virtual time, metrics |
 
@@ -44,6 +44,7 @@ pub mod revisions;
 pub mod scenario;
 pub mod schedule;
 pub mod settings;
+mod site_pages;
 pub mod time;
 pub mod web;
 

@@ -16,6 +16,8 @@ pub struct Revision {
     pub excluded: BTreeSet<usize>,
     /// Page cap from then on.
     pub max_pages: Option<u64>,
+    /// Page cap per site from then on.
+    pub max_pages_per_site: Option<u64>,
     /// Whether the crawl is paused from then on.
     pub paused: bool,
     /// Whether the crawl is stopped from then on.
@@ -169,6 +171,7 @@ pub(crate) fn definition(crawl: &CrawlPlan, settings: &Settings, revision: &Revi
         exclude: revision.excluded.iter().map(|page| format!("/p{page}$")).collect(),
         max_depth: crawl.max_depth,
         max_pages: revision.max_pages,
+        max_pages_per_site: revision.max_pages_per_site,
         max_bytes: None,
         ends_at_ms: None,
         traps: orbweaver_messages::Traps::default(),

@@ -36,6 +36,7 @@ use crate::{
     random::Random,
     scenario::{Scenario, set_back_ms},
     settings::Service,
+    site_pages::SitePagesTruth,
     time::Time,
     web::{Asked, Served},
 };
@@ -117,6 +118,7 @@ struct Schedule {
     swept: Instant,
     crawls: Vec<Crawl>,
     pages: PageTruth,
+    site_pages: SitePagesTruth,
     longest_span: u64,
     most_outstanding: u64,
     /// Holders of the frontier's partitions at the last sweep.
@@ -178,6 +180,7 @@ impl Schedule {
             swept: Instant::now(),
             crawls,
             pages: PageTruth::default(),
+            site_pages: SitePagesTruth::default(),
             longest_span: 0,
             most_outstanding: 0,
             held: BTreeSet::new(),
@@ -286,9 +289,12 @@ impl Schedule {
         let served: Vec<_> = held.intersection(&self.held).map(|(partition, _)| *partition).collect();
         self.held = held;
         self.pages.look(&self.log);
+        if let Some(capped) = self.crawls.iter().find(|crawl| crawl.max_pages_per_site().is_some()) {
+            self.site_pages.look(&self.log, capped);
+        }
         let swept = self.retention.sweep_of(&served, now).await;
         debug_assert!(swept.is_ok());
-        for of in [topic::FRONTIER, topic::SITES, topic::CONTROL] {
+        for of in [topic::FRONTIER, topic::SITES, topic::SITE_PAGES, topic::CONTROL] {
             for tp in tps(&self.log, of) {
                 let before = self.log.offset_at(tp, now - self.scenario.compaction_lag_ms).await;
                 let tombstones = self.log.offset_at(tp, now - self.scenario.tombstones_kept_ms).await;
@@ -325,6 +331,7 @@ impl Schedule {
         violations.extend(revisited.flat_map(|crawl| judge_changes(&self.log, crawl)));
         violations.extend(judge_dead_letters(&self.log, &self.served, &self.scenario.rejected));
         violations.extend(self.pages.judge(&self.log));
+        violations.extend(self.crawls.iter().flat_map(|crawl| self.site_pages.judge(&self.log, crawl)));
         let mut losses: Losses = vec![];
         let moment = |at: Instant| self.time.now() - Millis::try_from(at.elapsed().as_millis()).unwrap_or(0);
         losses.extend(self.fleet.ended.iter().map(|ended| (ended.process, moment(ended.at))));

@@ -6,8 +6,8 @@ use std::iter::{once, repeat_n};
 
 use orbweaver_messages::{
     CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, Document,
-    FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed, SiteSettings, SiteState,
-    decode, encode,
+    FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed, SitePages, SiteSettings,
+    SiteState, decode, encode,
 };
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -23,7 +23,7 @@ pub(crate) struct Message {
 }
 
 /// Returns every JSON message, with the name of its schema.
-pub(crate) fn messages() -> [(&'static str, Message); 18] {
+pub(crate) fn messages() -> [(&'static str, Message); 19] {
     [
         ("seed", message::<Seed>()),
         ("discovered", message::<Discovered>()),
@@ -35,6 +35,7 @@ pub(crate) fn messages() -> [(&'static str, Message); 18] {
         ("page-change", message::<PageChange>()),
         ("document", message::<Document>()),
         ("site-memory", message::<SiteState>()),
+        ("site-pages", message::<SitePages>()),
         ("crawl-definition", message::<CrawlDefinition>()),
         ("scope-entry", message::<ScopeEntry>()),
         ("page-count", message::<PageCount>()),

@@ -24,7 +24,7 @@ use orbweaver_log::Offset;
 use orbweaver_messages::{FrontierUrl, Millis, UrlContext};
 use orbweaver_scope::rank_of_depth;
 use orbweaver_stage::IndexCheckpoint;
-use orbweaver_url::{CrawlName, Fingerprint};
+use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub use disk::{DiskIndex, FrontierIndex};
@@ -46,6 +46,26 @@ impl QueueKey {
         let seed = xxh3_64(context.crawl.as_bytes());
         let seed = if context.visit == 0 { seed } else { !seed };
         Self(xxh3_64_with_seed(context.site.as_bytes(), seed))
+    }
+
+    /// Returns the key of the queue of URLs that were not visited yet.
+    #[must_use]
+    pub fn of_first_visits(crawl: &CrawlName, site: &SiteName) -> Self {
+        Self(xxh3_64_with_seed(site.as_bytes(), xxh3_64(crawl.as_bytes())))
+    }
+}
+
+impl std::fmt::Display for QueueKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl std::str::FromStr for QueueKey {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u64::from_str_radix(text, 16).map(Self)
     }
 }
 

@@ -17,12 +17,13 @@ mod outcomes;
 mod patterns;
 mod records;
 mod restore;
+mod site_cap;
 mod stopped;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
-use orbweaver_messages::{Dispatch, DispatchId, FrontierUrl, Millis, Outcome, topic};
+use orbweaver_messages::{CrawlDefinition, Dispatch, DispatchId, FrontierUrl, Millis, Outcome, OutcomeKind, topic};
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin};
 use orbweaver_url::{CrawlName, Fingerprint};
@@ -35,6 +36,7 @@ use crate::{
     leases::{Lease, Leases},
     offsets::Offsets,
     revisit::EndedVisit,
+    site_pages::SitePageCounts,
     site_weight::CrawlTerms,
     sites::{SiteQueues, Source},
 };
@@ -73,11 +75,14 @@ struct Ending {
     /// Event time of the outcome.
     event_ms: Millis,
     visit: EndedVisit,
+    /// Whether the first visit found a page.
+    is_page: bool,
 }
 
 impl Ending {
     fn of(outcome: &Outcome) -> Self {
-        Self { depth: outcome.context.depth, event_ms: outcome.event_ms(), visit: EndedVisit::of(outcome) }
+        let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
+        Self { depth: outcome.context.depth, event_ms: outcome.event_ms(), visit: EndedVisit::of(outcome), is_page }
     }
 }
 
@@ -143,6 +148,9 @@ pub struct PartitionFrontier {
     ticked_at_ms: Millis,
     /// Queues that are paused at a page cap, or with their crawl, by crawl and by whether they are of revisits.
     held: BTreeMap<(CrawlName, bool), VecDeque<QueueKey>>,
+    site_pages: SitePageCounts,
+    /// Queues of deleted crawls whose page counts are still to be removed.
+    forgotten: Vec<QueueKey>,
     /// Stopped crawls whose delayed URLs are being released, with the last delayed URL that was checked.
     stopped: BTreeMap<CrawlKey, Option<IndexEntry>>,
 }
@@ -172,6 +180,8 @@ impl PartitionFrontier {
             open_for_ms: 0,
             ticked_at_ms: 0,
             held: BTreeMap::new(),
+            site_pages: SitePageCounts::default(),
+            forgotten: vec![],
             stopped: BTreeMap::new(),
             config,
         }
@@ -182,9 +192,9 @@ impl PartitionFrontier {
         self.owner.epoch
     }
 
-    /// Sets the terms of a crawl; `None`: it is not defined.
-    pub(crate) fn set_terms(&mut self, crawl: &CrawlName, terms: Option<CrawlTerms>, now: Millis) {
-        self.sites.set_terms(CrawlKey::of(crawl), terms, now);
+    /// Sets the terms of a crawl to those of its definition; `None`: it is not defined.
+    pub fn set_terms(&mut self, crawl: &CrawlName, definition: Option<&CrawlDefinition>, now: Millis) {
+        self.sites.set_terms(CrawlKey::of(crawl), definition.map(CrawlTerms::of), now);
     }
 
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.
@@ -211,6 +221,7 @@ impl PartitionFrontier {
         self.end_copies(turn)?;
         self.wake(turn.now)?;
         self.release_stopped(turn.now)?;
+        self.forget_pages(turn);
         let mut expired = 0;
         while expired < EXPIRE_BATCH
             && let Some(lease) = self.leases.pop_over(turn.now, |lease| is_current(&self.active, lease))
@@ -270,7 +281,8 @@ impl PartitionFrontier {
     /// Returns the earliest time at which something is due, if anything is.
     #[must_use]
     pub fn next_moment_ms(&self) -> Option<Millis> {
-        let at_once = (self.passing_over || !self.stopped.is_empty()).then_some(0);
+        let is_more_due = self.passing_over || !self.stopped.is_empty() || !self.forgotten.is_empty();
+        let at_once = is_more_due.then_some(0);
         [at_once, self.next_wake_ms, self.sites.next_wake_ms(), self.leases.next_over_ms()].into_iter().flatten().min()
     }
 

@@ -68,7 +68,9 @@ impl PartitionFrontier {
                 match &mut active.busy {
                     // The new record is being written; the tombstone, or the record of the next visit, must follow it.
                     ActiveState::Rewriting(rewriting) if rewriting.visit == outcome.context.visit => {
-                        rewriting.ended.push((origin, Ending::of(outcome)));
+                        let ending = Ending::of(outcome);
+                        self.count_page(&outcome.context, &ending, origin);
+                        rewriting.ended.push((origin, ending));
                     }
                     _ => turn.out.push(Decision::Complete(origin)),
                 }
@@ -99,6 +101,9 @@ impl PartitionFrontier {
             return Ok(false);
         }
         self.end_idle(&entry);
+        if let Some(origin) = outcome {
+            self.count_page(&waiting.context, ending, origin);
+        }
         self.end_visit(outcome.into_iter().collect(), ending, (entry, &waiting), turn);
         Ok(true)
     }
@@ -155,7 +160,9 @@ impl PartitionFrontier {
             | OutcomeKind::Redirected
             | OutcomeKind::Refused
             | OutcomeKind::Gone => {
-                self.end_visit(vec![origin], &Ending::of(outcome), (entry, &waiting), turn);
+                let ending = Ending::of(outcome);
+                self.count_page(&waiting.context, &ending, origin);
+                self.end_visit(vec![origin], &ending, (entry, &waiting), turn);
             }
         }
     }
@@ -175,12 +182,14 @@ impl PartitionFrontier {
     pub(super) fn end_visit(
         &mut self,
         mut completes: Vec<Origin>,
-        Ending { depth, event_ms, visit }: &Ending,
+        ending: &Ending,
         (entry, waiting): (IndexEntry, &FrontierUrl),
         turn: &mut DecisionContext<'_>,
     ) {
+        let Ending { depth, event_ms, visit, .. } = ending;
         let fingerprint = waiting.context.fingerprint;
         let written_at_ms = waiting.written_at_ms.max(*event_ms);
+        turn.out.extend(self.page_count(&waiting.context, ending).map(Decision::CountPages));
         completes.push(self.owner.origin(entry.offset));
         let policy = turn.scopes.revisit(&waiting.context.crawl);
         if policy.is_some() || waiting.visits.is_some() {

@@ -6,10 +6,11 @@
 use orbweaver_messages::{Dispatch, FrontierUrl, Outcome, OutcomeKind, Trail, Traps};
 use orbweaver_patterns::Verdict;
 
-use super::{Active, ActiveState, PartitionFrontier};
+use super::{Active, ActiveState, PartitionFrontier, site_cap::SiteSlack};
 use crate::{
     decision::{Decision, DecisionContext},
     index::{IndexEntry, IndexError},
+    site_pages::SITE_CAP,
 };
 
 /// Memory limit for the patterns of a partition, in bytes.
@@ -33,8 +34,8 @@ impl PartitionFrontier {
         if self.patterns.is_behind(waiting) { self.demote(entry) } else { entry }
     }
 
-    /// Returns the trail of a URL that is dispatched now. `None` if it is demoted instead, or refused as a trap or as
-    /// out of scope.
+    /// Returns the trail of a URL that is dispatched now. `None` if it is demoted instead, refused as a trap, as out
+    /// of scope or at the page cap of its site, or if it stays queued since those in flight may reach that cap.
     pub(super) fn admit_dispatch(
         &mut self,
         entry: &IndexEntry,
@@ -44,6 +45,17 @@ impl PartitionFrontier {
         if let Some(outside) = turn.scopes.outside(waiting) {
             self.refuse(entry, waiting, outside.name(), turn);
             return Ok(None);
+        }
+        match self.site_slack(entry, waiting) {
+            SiteSlack::Page => {}
+            SiteSlack::InFlight => {
+                self.sites.await_outcome(entry, turn.now);
+                return Ok(None);
+            }
+            SiteSlack::None => {
+                self.refuse(entry, waiting, SITE_CAP, turn);
+                return Ok(None);
+            }
         }
         if waiting.traps == Traps::Off {
             return Ok(Some(Trail::default()));

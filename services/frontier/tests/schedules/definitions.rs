@@ -1,9 +1,9 @@
 //! `crawl.control` of a schedule: a crawl that is redefined from time to time, and a frontier that reads each
 //! definition sooner or later.
 
-use orbweaver_frontier::scope::CrawlScopes;
+use orbweaver_frontier::{partition::PartitionFrontier, scope::CrawlScopes};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, FrontierUrl, RevisitPolicy, encode, topic};
+use orbweaver_messages::{CrawlDefinition, FrontierUrl, Millis, RevisitPolicy, encode, topic};
 
 pub(crate) const CRAWL: &str = "test";
 
@@ -28,13 +28,15 @@ pub(crate) struct Control {
     all: Vec<Said>,
     latest: usize,
     pub(crate) revisit: Option<RevisitPolicy>,
+    pub(crate) max_pages_per_site: Option<u64>,
     pub(crate) scopes: CrawlScopes,
 }
 
 impl Control {
     /// Creates a crawl without limits, whose definition the frontier has read.
-    pub(crate) fn new(revisit: Option<RevisitPolicy>) -> Self {
-        let mut control = Self { all: vec![Said { max_depth: 3, digit: 10 }], revisit, ..Self::default() };
+    pub(crate) fn new(revisit: Option<RevisitPolicy>, max_pages_per_site: Option<u64>) -> Self {
+        let all = vec![Said { max_depth: 3, digit: 10 }];
+        let mut control = Self { all, revisit, max_pages_per_site, ..Self::default() };
         control.apply();
         control
     }
@@ -50,14 +52,7 @@ impl Control {
     /// Lets the frontier read all of `crawl.control`.
     pub(crate) fn apply(&mut self) {
         for (version, said) in self.all.iter().enumerate().skip(self.latest) {
-            let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
-            let definition = CrawlDefinition {
-                name: CRAWL.parse().unwrap(),
-                exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
-                max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
-                revisit: self.revisit,
-                ..serde_json::from_str(host).unwrap()
-            };
+            let definition = self.definition(*said);
             self.scopes.apply(&ConsumerRecord {
                 tp: TopicPartition::new(topic::CONTROL, 0),
                 offset: version as u64,
@@ -68,6 +63,26 @@ impl Control {
             });
         }
         self.latest = self.all.len();
+    }
+
+    /// Returns the definition with this content.
+    fn definition(&self, said: Said) -> CrawlDefinition {
+        let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
+        CrawlDefinition {
+            name: CRAWL.parse().unwrap(),
+            exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
+            max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
+            revisit: self.revisit,
+            max_pages_per_site: self.max_pages_per_site,
+            ..serde_json::from_str(host).unwrap()
+        }
+    }
+
+    /// Sets the terms of the crawl in a partition that opens, if it has any of its own.
+    pub(crate) fn set_terms(&self, frontier: &mut PartitionFrontier, now: Millis) {
+        if self.max_pages_per_site.is_some() {
+            frontier.set_terms(&CRAWL.parse().unwrap(), Some(&self.definition(self.latest().0)), now);
+        }
     }
 
     /// Replaces the process; the new one reads all definitions.

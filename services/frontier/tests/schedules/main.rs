@@ -8,6 +8,7 @@ mod ops;
 mod renewed;
 mod restored;
 mod revisits;
+mod site_cap;
 mod world;
 
 use definitions::CRAWL;

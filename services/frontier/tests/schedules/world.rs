@@ -11,8 +11,8 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{
-    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, RevisitPolicy, Traps, UrlContext,
-    topic,
+    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, RevisitPolicy, SitePages, Traps,
+    UrlContext, topic,
 };
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) control: Control,
     /// Ended visits, in a crawl with revisits.
     pub(crate) visited: Visited,
+    /// `crawl.site-pages`.
+    pub(crate) site_pages: Vec<SitePages>,
     /// Index on disk, if there is one.
     disk: Option<(FrontierIndex, TempDir)>,
     pub(crate) decided: Vec<Decision>,
@@ -85,12 +87,17 @@ pub(crate) fn position(offset: u64) -> IndexCheckpoint {
 
 impl World {
     pub(crate) fn new(max_pages: Option<u64>) -> Self {
-        Self::with_index(max_pages, (config(), None), None)
+        Self::with_index(max_pages, (config(), Control::new(None, None)), None)
+    }
+
+    /// Creates a world whose crawl has a page cap per site.
+    pub(crate) fn with_site_cap(max_pages: u64, on_disk: bool) -> Self {
+        Self::with_index(None, (config(), Control::new(None, Some(max_pages))), on_disk.then(disk))
     }
 
     /// Creates a world whose crawl has revisits.
     pub(crate) fn with_revisits(policy: RevisitPolicy, on_disk: bool) -> Self {
-        Self::with_index(None, (config(), Some(policy)), on_disk.then(disk))
+        Self::with_index(None, (config(), Control::new(Some(policy), None)), on_disk.then(disk))
     }
 
     pub(crate) fn on_disk(max_pages: Option<u64>) -> Self {
@@ -99,12 +106,12 @@ impl World {
 
     /// Creates a world whose index is on disk.
     pub(crate) fn configured(max_pages: Option<u64>, config: FrontierConfig) -> Self {
-        Self::with_index(max_pages, (config, None), Some(disk()))
+        Self::with_index(max_pages, (config, Control::new(None, None)), Some(disk()))
     }
 
     fn with_index(
         max_pages: Option<u64>,
-        (config, revisit): (FrontierConfig, Option<RevisitPolicy>),
+        (config, control): (FrontierConfig, Control),
         disk: Option<(FrontierIndex, TempDir)>,
     ) -> Self {
         let mut world = Self {
@@ -129,11 +136,13 @@ impl World {
             refused: 0,
             given_up: vec![],
             claims: 0,
-            control: Control::new(revisit),
+            control,
+            site_pages: vec![],
             visited: Visited::default(),
         };
         world.pages.limit(&CRAWL.parse().unwrap(), max_pages);
         world.pages.serve(0, 0, 1);
+        world.control.set_terms(&mut world.frontier, world.now);
         world.frontier.open(opening(0, [0, 0]), world.now, &mut world.pages).unwrap();
         world
     }
@@ -213,6 +222,7 @@ impl World {
                     found.any(|found| found.definition >= latest + u64::from(found.context.fingerprint != of));
                 let UrlContext { url, depth, .. } = &dispatch.context;
                 assert!(is_newer || said.is_inside(url, *depth), "{url} is outside");
+                self.assert_below_site_cap(&dispatch);
                 self.scheduled.push(Dispatch::clone(&dispatch));
                 self.in_flight.push(*dispatch);
             }
@@ -222,6 +232,8 @@ impl World {
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
             Decision::Change(change) => self.visited.change(*change),
+            Decision::CountPages(count) => self.site_pages.push(*count),
+            Decision::ForgetPages(_) => panic!("the crawl is not deleted"),
             Decision::End { fingerprint, depth, ends, completes } => {
                 *self.ended.entry(fingerprint).or_default() += 1;
                 self.visited.forget(fingerprint);
@@ -231,8 +243,9 @@ impl World {
             Decision::Refuse { outcome, ends, completes } => {
                 assert!(outcome.requested_at_ms.is_none());
                 let outside = !self.control.latest().0.is_inside(&outcome.context.url, outcome.context.depth);
-                assert!(outside || outcome.reason.as_deref() == Some("trap"), "{} is inside", outcome.context.url);
-                self.refused += u32::from(outcome.reason.as_deref() == Some("trap"));
+                let reason = outcome.reason.as_deref();
+                assert!(outside || matches!(reason, Some("trap" | "site_cap")), "{} is inside", outcome.context.url);
+                self.refused += u32::from(reason == Some("trap"));
                 self.end_unasked(*outcome, ends, completes);
             }
             Decision::Abandon { outcome, waiting, origin, .. } => {
@@ -404,6 +417,7 @@ impl World {
             }
             self.frontier.applied(position(offset as u64)).unwrap();
         }
+        self.site_pages.iter().for_each(|record| self.frontier.restore_pages(record));
         for dispatch in self.scheduled.iter().filter(|dispatch| dispatch.dispatched_at_ms + LEASE_MS >= self.now) {
             self.frontier.restore_dispatch(dispatch).unwrap();
         }
@@ -415,6 +429,7 @@ impl World {
         self.control.crash();
         self.claims += 1;
         self.pages.serve(0, self.claims, 1);
+        self.control.set_terms(&mut self.frontier, self.now);
         self.frontier
             .open(opening(self.claims, commit.map(|commit| commit as u64)), self.now, &mut self.pages)
             .unwrap();

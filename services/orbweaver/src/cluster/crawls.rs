@@ -175,6 +175,7 @@ impl<'a> Shown<'a> {
             |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join("\n               ") };
         let depth = max_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string());
         let pages = max_pages.map_or_else(|| "none".to_owned(), number);
+        let per_site = self.definition.max_pages_per_site.map_or_else(|| "none".to_owned(), number);
         let mut lines = vec![
             format!("crawl `{name}`, version {} of its definition", self.version),
             format!("  state        {}", self.state),
@@ -188,6 +189,7 @@ impl<'a> Shown<'a> {
             format!("  exclude      {}", list(exclude)),
             format!("  max depth    {depth}"),
             format!("  max pages    {pages}"),
+            format!("  per site     {per_site}"),
             format!("  traps        {}", traps.name()),
             format!("  order        {}", order::shown(&self.definition.order)),
             format!("  share        {}", number(self.definition.share.into())),
@@ -250,8 +252,8 @@ fn given(set: &CrawlsSet) -> Result<FetchProfile, Failure> {
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
     if set.extent.revision() == Revision::default() && set.share.share.is_none() && !in_profile && !pinned {
         return Err(Failure::Usage(
-            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --traps, --order, --revisit, --share, or \
-             a setting of requests, such as --rate"
+            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --max-pages-per-site, --max-bytes, \
+             --until, --traps, --order, --revisit, --share, or a setting of requests, such as --rate"
                 .to_owned(),
         ));
     }

@@ -45,6 +45,7 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         exclude: vec![],
         max_depth: None,
         max_pages: None,
+        max_pages_per_site: None,
         max_bytes: None,
         ends_at_ms: None,
         traps: Traps::default(),
@@ -70,6 +71,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
         exclude: settings.exclude.clone(),
         max_depth: settings.max_depth,
         max_pages: settings.max_pages,
+        max_pages_per_site: settings.max_pages_per_site,
         max_bytes: settings.max_bytes,
         ends_at_ms: settings.ends_at_ms,
         traps: settings.traps,
@@ -95,13 +97,14 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         )));
     }
     let CrawlDefinition { scope, include, exclude, max_depth, traps, order, revisit, .. } = wanted;
-    let CrawlDefinition { max_pages, max_bytes, ends_at_ms, .. } = wanted;
+    let CrawlDefinition { max_pages, max_pages_per_site, max_bytes, ends_at_ms, .. } = wanted;
     let revision = Revision {
         scope: Some(scope),
         include: Some(include),
         exclude: Some(exclude),
         max_depth: Some(max_depth),
         max_pages: Some(max_pages),
+        max_pages_per_site: Some(max_pages_per_site),
         max_bytes: Some(max_bytes),
         ends_at_ms: Some(ends_at_ms),
         traps: Some(traps),

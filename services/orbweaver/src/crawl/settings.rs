@@ -45,6 +45,8 @@ pub struct Settings {
     #[serde(default)]
     pub order: CrawlOrder,
     #[serde(default)]
+    pub max_pages_per_site: Option<u64>,
+    #[serde(default)]
     pub max_bytes: Option<u64>,
     #[serde(default)]
     pub ends_at_ms: Option<Millis>,
@@ -84,6 +86,7 @@ impl Settings {
             seeded: false,
             complete: false,
             max_pages: args.extent.max_pages.and_then(|limit| limit.0),
+            max_pages_per_site: args.extent.max_pages_per_site.and_then(|limit| limit.0),
             max_bytes: args.extent.max_bytes.and_then(|limit| limit.0),
             ends_at_ms: args.extent.until.and_then(|limit| limit.0),
             max_depth: args.extent.max_depth.and_then(|limit| limit.0),
@@ -144,7 +147,7 @@ impl Settings {
         if let Some(difference) = check.difference {
             return Err(Failure::Usage(format!(
                 "this crawl was created with other settings: {difference}; only --rate, --concurrency, --max-pages, \
-                 --max-bytes, --until, --revisit, --max-depth, --include, --exclude and a wider --scope may change; for a new crawl give another --out"
+                 --max-pages-per-site, --max-bytes, --until, --revisit, --max-depth, --include, --exclude and a wider --scope may change; for a new crawl give another --out"
             )));
         }
         let was = self.clone();
@@ -179,6 +182,7 @@ impl Settings {
         check.same("--revisit", &revisit::shown(was.revisit), &revisit::shown(self.revisit));
         check.same("--max-depth", &shown(was.max_depth), &shown(self.max_depth));
         check.same("--max-pages", &shown(was.max_pages), &shown(self.max_pages));
+        check.same("--max-pages-per-site", &shown(was.max_pages_per_site), &shown(self.max_pages_per_site));
         check.same("--max-bytes", &shown(was.max_bytes), &shown(self.max_bytes));
         check.same("--until", &shown(was.ends_at_ms.map(rfc3339)), &shown(self.ends_at_ms.map(rfc3339)));
         check.difference
@@ -191,6 +195,7 @@ impl Settings {
         self.scope = args.extent.scope.unwrap_or(self.scope);
         (self.include, self.exclude) = (revised.include, revised.exclude);
         (self.max_depth, self.max_pages) = (revised.max_depth, revised.max_pages);
+        self.max_pages_per_site = revised.max_pages_per_site;
         (self.max_bytes, self.ends_at_ms) = (revised.max_bytes, revised.ends_at_ms);
         (self.order, self.revisit) = (revised.order, revised.revisit);
         Ok(())

@@ -39,6 +39,7 @@ async fn a_wrong_command_line_names_the_argument_and_makes_no_directory() -> Res
     refused(&["crawl", "http://example.org/", "--rate", "-3"], USAGE, &["--rate", "-3", "0.001 to 1000"]).await?;
     refused(&["crawl", "http://example.org/", "--max-pages", "many"], USAGE, &["--max-pages", "many"]).await?;
     refused(&["crawl", "http://example.org/", "--max-pages", "0"], USAGE, &["--max-pages"]).await?;
+    refused(&["crawl", "http://example.org/", "--max-pages-per-site", "0"], USAGE, &["--max-pages-per-site"]).await?;
     refused(&["crawl", "http://example.org/", "--max-bytes", "much"], USAGE, &["--max-bytes", "`512KiB`"]).await?;
     refused(&["crawl", "http://example.org/", "--until", "later"], USAGE, &["--until", "`7days`"]).await?;
     refused(&["crawl", "http://example.org/", "--revisit", "daily"], USAGE, &["--revisit", "`6hours..30days`"]).await?;

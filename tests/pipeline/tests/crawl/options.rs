@@ -1,9 +1,9 @@
 //! Effects of the options of a crawl, as seen by the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
-use orbweaver_pipeline_tests::{Orbweaver, Output, Requests, check};
+use orbweaver_pipeline_tests::{Orbweaver, Output, Requests, check, until};
 use orbweaver_toyweb::{Fate, Kind, WebConfig};
 
 use crate::{PATIENCE, serve};
@@ -184,4 +184,30 @@ async fn a_crawl_stops_at_its_number_of_bytes_and_at_its_end_and_goes_on_without
     let output = Output::read(out.path())?;
     output.ended_by("complete")?;
     check(&truth, &output)
+}
+
+#[tokio::test]
+async fn no_site_gets_more_pages_than_the_cap_and_the_other_urls_are_refused() -> Result<()> {
+    const MOST: u64 = 7;
+    let web = serve(WebConfig { pages: 120, address_hosts: 4, ..small() })?;
+    let out = tempfile::tempdir()?;
+    let command = |options: &str| Orbweaver::crawl(web.start_url(), out.path(), options);
+    let mut first = command(&format!("--rate 4 --max-pages-per-site {MOST}"))?.start()?;
+    until("the first pages", PATIENCE, || Ok(web.log().count() > 2 * MOST || !first.runs()?)).await?;
+    first.kill().await?;
+    // The counts survive the process.
+    command(&format!("--max-pages-per-site {MOST}"))?.end(PATIENCE).await?.expect(0, &[])?;
+    let output = Output::read(out.path())?;
+    output.ended_by("complete")?;
+    let mut sites: BTreeMap<&str, u64> = BTreeMap::new();
+    for url in output.documents.keys() {
+        *sites.entry(url.split('/').nth(2).context("a host")?).or_default() += 1;
+    }
+    ensure!(sites.len() == 4 && sites.values().all(|pages| *pages == MOST), "{sites:?}");
+    let refused = output.summary["urls"]["refused"]["site_cap"].as_u64().context("nothing was refused")?;
+    ensure!(refused >= 10, "{refused} refused");
+    let before = web.log().count();
+    command("--max-pages-per-site none")?.end(PATIENCE).await?.expect(0, &[])?;
+    ensure!(web.log().count() == before, "URLs that have ended were requested");
+    Ok(())
 }

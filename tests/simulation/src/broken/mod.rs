@@ -89,6 +89,9 @@ pub enum Rule {
     /// docs/protocol.md#settings-versions: a definition names the version that it replaces. Off: it names none, so that
     /// the last one applies.
     Versions,
+    /// docs/protocol.md#site-caps: the pages of a site are in `crawl.site-pages` and restored from there. Off: they are not
+    /// restored.
+    SitePages,
     /// docs/protocol.md#completion: completion is proved by two offset snapshots. Off: one is enough.
     TwoReadings,
     /// docs/protocol.md#record-limit: the services cut records to the log's record limit. Off: to another limit.

@@ -78,6 +78,7 @@ impl<S: Stage> Stage for BrokenStage<S> {
         let mut specs = self.stage.restore_specs(partition);
         specs.retain(|spec| match (self.stage.service(), spec.topic) {
             ("frontier", topic::SCHEDULED) => !self.broken.is_off(Rule::Leases),
+            ("frontier", topic::SITE_PAGES) => !self.broken.is_off(Rule::SitePages),
             ("rate-limiter", topic::SITES) => !self.broken.is_off(Rule::Blocks),
             _ => true,
         });

@@ -1,14 +1,16 @@
-//! Rules about the sizes of records.
+//! Rules about the sizes of records, and about the number of pages.
 
 use std::collections::BTreeSet;
 
 use orbweaver_simulation_tests::{
     broken::{Broken, Rule},
+    faults::Fault,
     scenario::Scenario,
+    settings::Service,
 };
 
 use crate::{
-    fails_without, holds, violated,
+    at, fails_without, holds, violated,
     webs::{crawl, web},
 };
 
@@ -36,4 +38,21 @@ fn a_record_that_the_log_refuses(seed: u64) -> Scenario {
 fn a_record_that_the_log_refuses_rejects_its_own_origins_and_the_crawl_goes_on() {
     holds(a_record_that_the_log_refuses, 0..5, violated);
     fails_without(Rule::Refusals, a_record_that_the_log_refuses, 0..1, violated);
+}
+
+/// Twelve pages of a site in a crawl with at most four pages per site, whose frontiers restart every eight seconds.
+fn a_site_beyond_its_cap(seed: u64) -> Scenario {
+    let links: Vec<usize> = (1..12).collect();
+    let mut web = web(&(0..12).map(|page| (0, if page == 0 { &links[..] } else { &[] })).collect::<Vec<_>>());
+    web.pages.iter_mut().for_each(|page| page.service_ms = 2_000);
+    let faults = (1..8).map(|time| at(8_000 * time, Fault::AllAway(Service::Frontier, 500))).collect();
+    let mut scenario = Scenario { faults, ..crawl(seed, web) };
+    scenario.first.max_pages_per_site = Some(4);
+    scenario
+}
+
+#[test]
+fn a_site_gets_no_more_pages_than_its_crawl_allows_although_frontiers_restart() {
+    holds(a_site_beyond_its_cap, 0..10, violated);
+    fails_without(Rule::SitePages, a_site_beyond_its_cap, 0..5, violated);
 }
