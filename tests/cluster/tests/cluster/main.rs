@@ -10,6 +10,7 @@ mod heavy;
 mod memory;
 mod process;
 mod profiles;
+mod readme;
 mod replay;
 mod revisits;
 mod same;
