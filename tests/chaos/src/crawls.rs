@@ -1,4 +1,5 @@
-//! The crawls of a run: two of the whole web, and one of its first pages that is deleted, with agents of their own.
+//! The crawls of a run, with agents of their own: two of the whole web, one of its first pages that is deleted, and one
+//! with revisits, of another web.
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_url::CrawlName;
@@ -7,6 +8,7 @@ use tokio::process::Command;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::fleet::Fleet;
+use crate::news::policy;
 
 /// Time allowed for a command while a broker elects leaders.
 const COMMAND_WITHIN: Duration = Duration::from_secs(120);
@@ -27,10 +29,13 @@ pub(crate) const SECOND: GateCrawl = GateCrawl { name: "second", token: "secondb
 pub(crate) const THIRD: GateCrawl = GateCrawl { name: "passing", token: "thirdbot" };
 /// Crawl that is created with the name of [`THIRD`] after its deletion.
 pub(crate) const FOURTH: GateCrawl = GateCrawl { name: "passing#2", token: "fourthbot" };
-/// User agents of [`SECOND`], [`THIRD`] and [`FOURTH`].
+/// Crawl with revisits.
+pub(crate) const NEWS: GateCrawl = GateCrawl { name: "news", token: "newsbot" };
+/// User agents of [`SECOND`], [`THIRD`], [`FOURTH`] and [`NEWS`].
 const SECOND_AGENT: &str = "SecondBot/1.0";
 const THIRD_AGENT: &str = "ThirdBot/1.0";
 const FOURTH_AGENT: &str = "FourthBot/1.0";
+const NEWS_AGENT: &str = "NewsBot/1.0";
 /// Time allowed for one command that deletes a crawl: its proof waits for a lease after the last change of an owner.
 const DELETED_WITHIN: Duration = Duration::from_secs(600);
 /// Time in which a deletion is repeated that was interrupted, as by a server that is down.
@@ -53,6 +58,20 @@ pub(crate) async fn create_second(fleet: &Fleet, url: &str) -> Result<()> {
     let options = ["--scope", "any", "--user-agent", SECOND_AGENT];
     orbweaver(fleet, &[&["crawls", "create", SECOND.name], &options[..]].concat()).await?;
     orbweaver(fleet, &["seed", "--crawl", SECOND.name, url]).await
+}
+
+/// Creates the crawl with revisits of these pages. All are seeds, and links are not followed: a page that is found at a
+/// lesser depth is visited at once.
+pub(crate) async fn create_news(fleet: &Fleet, pages: &[&str]) -> Result<()> {
+    let revisits = policy();
+    let options = ["--scope", "any", "--max-depth", "0", "--user-agent", NEWS_AGENT, "--revisit", &*revisits];
+    orbweaver(fleet, &[&["crawls", "create", NEWS.name], &options[..]].concat()).await?;
+    orbweaver(fleet, &[&["seed", "--crawl", NEWS.name], pages].concat()).await
+}
+
+/// Ends the revisits, after which the crawl completes.
+pub(crate) async fn end_revisits(fleet: &Fleet) -> Result<()> {
+    orbweaver(fleet, &["crawls", "set", NEWS.name, "--revisit", "never"]).await
 }
 
 /// Pauses or resumes the second crawl: `pause` or `resume`.

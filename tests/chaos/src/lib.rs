@@ -1,17 +1,19 @@
 //! The chaos gate: real processes on real servers crawl a web with a known truth, while a seeded schedule kills,
 //! suspends, drains and adds instances of every service, exhausts their memory and disk, stops the servers, cuts the
-//! network between them, and pauses one of two crawls.
+//! network between them, and pauses one of three crawls.
 //!
 //! [`schedule`] derives faults from a seed; [`run`] applies them to a fleet while completion is polled; the [`Verdict`]
 //! compares the web's request log, the topics and the exits of the processes with the promises.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `crawls` | the two crawls and the commands that control the second |
+//! | `crawls` | the crawls and the commands that control them |
 //! | `fault`, `schedule` | faults and their times (pure) |
 //! | `fleet` | the processes and servers, and the execution of faults |
 //! | `kept` | expected stored data of a web (pure) |
 //! | `stored` | content of the CQL server |
+//! | `news` | web of the crawl with revisits |
+//! | `revisits` | visits and changes of that crawl |
 //! | `proxy` | the network between services and servers, which can be cut and slowed |
 //! | `clock` | the wall clock of the instances, which can be set |
 //! | `scarcity` | shortages of memory and of disk space |
@@ -29,7 +31,9 @@ mod fault;
 mod fleet;
 mod journal;
 mod kept;
+mod news;
 mod proxy;
+mod revisits;
 mod run;
 mod scarcity;
 mod schedule;
@@ -40,6 +44,7 @@ mod watch;
 
 pub use fault::{Fault, Server, Slot};
 pub use kept::{Contents, Keepsakes, Kept, Robots, keepsakes};
+pub use revisits::Revisits;
 pub use run::{SERVERS, Settings, run};
 pub use schedule::{Extent, Step, schedule};
 pub use stored::{Rows, Stored};

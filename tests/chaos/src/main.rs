@@ -23,8 +23,8 @@ struct Options {
     /// Number of sites they are spread over
     #[arg(long, default_value_t = 8)]
     sites: u32,
-    /// Minimum time between requests to a site, in milliseconds: 100, 125, 200, 250, 500 or 1000
-    #[arg(long, default_value_t = 250, value_parser = rate)]
+    /// Minimum time between requests to a site, in milliseconds
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     interval_ms: u64,
     /// Number of brokers, each of which is unavailable once: 1, or 3 that replicate
     #[arg(long, default_value_t = 3, value_parser = brokers)]
@@ -35,6 +35,9 @@ struct Options {
     /// Factor for the time between two faults
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
     stretch: u32,
+    /// Only delete the third crawl, for comparison with a run with faults
+    #[arg(long)]
+    no_faults: bool,
     /// Directory for journal and logs; must be empty or absent
     #[arg(long, value_name = "DIR", required_unless_present = "plan")]
     out: Option<PathBuf>,
@@ -59,12 +62,6 @@ impl Options {
     fn extent(&self) -> Extent {
         Extent { brokers: self.brokers, long: self.long, stretch: self.stretch }
     }
-}
-
-/// Parses an interval that equals a whole number of requests per second, at which each site has one request in flight.
-fn rate(value: &str) -> Result<u64, String> {
-    let allowed = [100, 125, 200, 250, 500, 1_000];
-    value.parse().ok().filter(|ms| allowed.contains(ms)).ok_or_else(|| format!("allowed: {allowed:?}"))
 }
 
 /// Parses a number of brokers that `tests/stack` can start.
@@ -96,7 +93,7 @@ async fn bounded(options: Options) -> Result<bool> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let limit = Duration::from_secs(options.max_seconds);
     tokio::select! {
-        done = timeout(limit, one(options)) => done.with_context(|| format!("not done within {limit:?}"))?,
+        done = timeout(limit, Box::pin(one(options))) => done.with_context(|| format!("not done within {limit:?}"))?,
         _ = terminate.recv() => bail!("terminated"),
         _ = interrupt.recv() => bail!("interrupted"),
     }
@@ -117,8 +114,9 @@ async fn one(options: Options) -> Result<bool> {
     let proxied = proxied_port.to_string();
     let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count, "--proxied", &proxied]);
     let stack = tokio::task::spawn_blocking(up).await??;
-    let Options { seed, pages, sites, interval_ms, small_disk, clock_library, .. } = options;
-    let settings = Settings { seed, pages, sites, interval_ms, proxied_port, extent, small_disk, clock_library, out };
+    let Options { seed, pages, sites, interval_ms, no_faults, small_disk, clock_library, .. } = options;
+    let settings =
+        Settings { seed, pages, sites, interval_ms, no_faults, proxied_port, extent, small_disk, clock_library, out };
     let (line, verdict) = run(&settings, stack).await?;
     for finding in verdict.findings() {
         println!("{finding}");

@@ -17,11 +17,12 @@ use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use crate::clock::FakedClock;
 use crate::commits;
-use crate::crawls::{FIRST, FOURTH, GateCrawl, SECOND, THIRD, create_second};
-use crate::fault::{Server, Slot};
+use crate::crawls::{FIRST, FOURTH, GateCrawl, NEWS, SECOND, THIRD, create_news, create_second, end_revisits};
+use crate::fault::{Fault, Server, Slot};
 use crate::fleet::Fleet;
 use crate::journal::Journal;
 use crate::kept::{Keepsakes, keepsakes};
+use crate::news::News;
 use crate::proxy::Network;
 use crate::schedule::{Extent, Step, schedule};
 use crate::stored::{Rows, Stored};
@@ -59,6 +60,8 @@ pub struct Settings {
     pub sites: u32,
     /// Minimum time between requests to a site, in milliseconds; at least 100.
     pub interval_ms: u64,
+    /// Whether only the third crawl is deleted, without other faults.
+    pub no_faults: bool,
     /// First of seven ports: listeners of the brokers for proxies, and proxies.
     pub proxied_port: u16,
     /// Extent of the schedule, and number of brokers.
@@ -79,7 +82,7 @@ fn in_proportion(shipped: Duration) -> String {
 /// Returns the variables of all instances: those required by a web on loopback, few servers and their short session.
 /// All other settings are defaults.
 fn plan(stack: &Stack, proxies: Proxies, settings: &Settings, clock: Option<&FakedClock>) -> Plan {
-    let rate = format!("{}/s", 1_000 / settings.interval_ms);
+    let rate = format!("{}ms", settings.interval_ms);
     let request = in_proportion(Duration::from_secs(20));
     let variables = [
         // Services connect through the proxies, the gate itself does not.
@@ -171,7 +174,10 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let out = &settings.out;
     let log = out.join("requests.jsonl");
     let journal = Journal::create(&out.join("journal.jsonl"))?;
-    let steps = schedule(settings.seed, settings.extent);
+    let mut steps = schedule(settings.seed, settings.extent);
+    if settings.no_faults {
+        steps.retain(|step| step.fault == Fault::Delete);
+    }
     journal.note("settings", json!({ "run": format!("{settings:?}"), "web": format!("{config:?}") }));
     journal.note("schedule", steps.iter().map(|step| format!("{} ms: {}", step.at_ms, step.fault)).collect());
     let rules = |twice_at_most| Rules {
@@ -185,6 +191,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let truth = web.truth();
     write_truth(&out.join("truth.jsonl"), &truth)?;
     let kept = keepsakes(&Web::new(config.clone(), web.address().port())?, &truth);
+    let news = News::start((settings.seed, settings.sites), out.join("news.jsonl"))?;
 
     let (network, proxies) = proxied(&stack, settings).await?;
     let clock = settings.clock_library.as_ref().map(|library| FakedClock::new(library, out)).transpose()?;
@@ -201,6 +208,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     fleet.ready(PATIENCE).await?;
     fleet.cluster.seed(&[web.start_url()]).await?;
     create_second(&fleet, web.start_url()).await?;
+    create_news(&fleet, &news.urls()).await?;
     fleet.journal.note("seeded", json!(web.start_url()));
 
     let (watch, usage, servers) = (Watch::default(), Usage::default(), out.join(SERVERS));
@@ -214,11 +222,13 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let reading = read(&fleet.cluster.log).await?;
     fleet.journal.note("at the end", json!({ "lags": lags(&reading) }));
 
-    ensure!(web.log().failures() == 0, "{} requests are missing in the log of the web", web.log().failures());
+    let failures = web.log().failures() + news.failures();
+    ensure!(failures == 0, "{failures} requests are missing in the logs of the webs");
     let start_url = web.start_url().to_owned();
     web.stop();
     let mut tally = std::mem::take(&mut *fleet.tally().await);
     let mut requests = read_requests(&log)?;
+    let (news, revisits) = news.observed(&fleet.cluster.log, &requests).await?;
     let mut of = |crawl: GateCrawl| requests.extract_if(.., |entry| crawl.sends(&entry.agent)).collect::<Vec<_>>();
     let (of_second, of_third, of_fourth) = (of(SECOND), of(THIRD), of(FOURTH));
     let common = Evidence {
@@ -230,21 +240,28 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
         clocks_ms: std::mem::take(&mut tally.clocks_ms),
         ..Evidence::default()
     };
+    let completions_ms = common.completions_ms.clone();
+    let mut news = of_crawl(&fleet, NEWS, Evidence { completions_ms, ..news }).await?;
     let mut second = of_crawl(&fleet, SECOND, common.clone()).await?;
     second.paused_ms = std::mem::take(&mut tally.paused_ms);
     second.requests = of_second;
     let mut evidence = of_crawl(&fleet, FIRST, common).await?;
     evidence.requests = requests;
     evidence.deleted = deleted(&fleet, &evidence.kept, [&of_third, &of_fourth], &start_url).await?;
-    evidence.others = [second.requests.clone(), of_third, of_fourth].concat();
-    (evidence.stored.pages, evidence.stored.crawls) = (fleet.cluster.stored_pages().await?, 2);
+    evidence.others = [second.requests.clone(), of_third, of_fourth, news.requests.clone()].concat();
+    let is_news = |url: &String| news.kept.urls.contains_key(url);
+    (news.stored.pages, evidence.stored.pages) = fleet.cluster.stored_pages().await?.into_iter().partition(is_news);
+    evidence.stored.crawls = 2;
     // That of the fourth crawl.
     let fourth = evidence.stored.pages.iter().position(|url| *url == start_url);
     fourth.map(|at| evidence.stored.pages.swap_remove(at));
     (evidence.exits, evidence.troubles) = (std::mem::take(&mut tally.exits), std::mem::take(&mut tally.troubles));
     let at_most = (CONCURRENCY + WITHIN_A_DISPATCH) * (tally.fetchers_hurt + tally.fetchers_cut_off);
     let rules = rules(at_most);
-    let verdict = Verdict::on(&evidence, &rules).and(SECOND.name, Verdict::on(&second, &rules));
+    let verdict = Verdict::on(&evidence, &rules)
+        .and(SECOND.name, Verdict::on(&second, &rules))
+        .and(NEWS.name, Verdict::on(&news, &rules))
+        .and(NEWS.name, Verdict::on_revisits(&news.requests, &revisits));
     tally.faults.insert("failed_commits", commits::failed(&out.join("instances"))?);
     let faults: Vec<_> = tally.faults.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
     let usage = usage.by_thirds(*evidence.completions_ms.last().unwrap_or(&SystemClock.now()));
@@ -282,11 +299,12 @@ async fn deleted(fleet: &Fleet, kept: &Keepsakes, requests: [&[Entry]; 2], start
     Ok(found)
 }
 
-/// Applies the schedule, then waits for completion. Returns `true` if completion was reported after the last fault.
+/// Applies the schedule, then waits for completion. The revisits end with the last fault, except for the deletion, which
+/// lasts longer: from then on all crawls may complete. Returns `true` if completion was reported after the last fault.
 async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch, within: Duration) -> Result<bool> {
     let (begun, mut waited) = (Instant::now(), Duration::ZERO);
     let mut before = begun;
-    let mut faults = JoinSet::new();
+    let (mut faults, mut deletions, mut revisits) = (JoinSet::new(), 0, true);
     let mut steps = steps.into_iter().peekable();
     let mut ticks = interval(Duration::from_millis(200));
     while steps.peek().is_some() || !faults.is_empty() {
@@ -298,10 +316,19 @@ async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch, within: Du
         before = now;
         while let Some(step) = steps.next_if(|step| now - begun >= waited + Duration::from_millis(step.at_ms)) {
             let fleet = Arc::clone(fleet);
-            faults.spawn(async move { fleet.suffer(step.fault).await });
+            deletions += usize::from(step.fault == Fault::Delete);
+            faults.spawn(async move {
+                fleet.suffer(step.fault).await;
+                step.fault
+            });
         }
         while let Some(done) = faults.try_join_next() {
-            done.context("a fault")?;
+            deletions -= usize::from(done.context("a fault")? == Fault::Delete);
+        }
+        if revisits && steps.peek().is_none() && faults.len() == deletions {
+            end_revisits(fleet).await?;
+            fleet.journal.note("no more revisits", json!(null));
+            revisits = false;
         }
         fleet.supervise().await?;
     }
@@ -337,7 +364,7 @@ fn write_truth(path: &Path, truth: &[Expected]) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("{}", path.display()))
 }
 
-fn read_requests(path: &Path) -> Result<Vec<Entry>> {
+pub(crate) fn read_requests(path: &Path) -> Result<Vec<Entry>> {
     let text = std::fs::read_to_string(path)?;
     text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }

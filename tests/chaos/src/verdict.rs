@@ -12,6 +12,7 @@ use crate::kept::Keepsakes;
 use crate::stored::Stored;
 
 mod differences;
+mod revisits;
 
 /// Maximum number of listed findings per kind.
 const LISTED: usize = 20;
@@ -110,7 +111,7 @@ pub struct Verdict {
     pub twice: u64,
     /// Number of such requests that the faults explain.
     pub twice_at_most: u64,
-    /// Requests that came too early for their site.
+    /// Requests that came too early for their site, and visits that came too early for their page.
     pub impolite: Vec<String>,
     /// Requests and documents of URLs that no crawl may request.
     pub strayed: Vec<String>,
