@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use orbweaver_log::Log;
+use orbweaver_pipeline_tests::Requests;
 use orbweaver_toyweb::{Entry, Expected, Logging, Serving, ToyWeb, Web, WebConfig};
 
 use crate::kept::{Kept, keepsakes};
@@ -65,6 +66,13 @@ impl News {
     /// Returns the URLs of all pages.
     pub(crate) fn urls(&self) -> Vec<&str> {
         self.truth.iter().map(|expected| expected.url.as_str()).collect()
+    }
+
+    /// Returns `true` if each page was requested twice. Without revisits, a page that was never visited has no changes.
+    pub(crate) fn is_visited_twice(&self) -> bool {
+        // The last line may be incomplete.
+        let counts = read_requests(&self.log).map(|entries| Requests::new(entries).pages()).unwrap_or_default();
+        self.truth.iter().all(|page| counts.get(&page.url).is_some_and(|count| *count > 1))
     }
 
     /// Returns the number of requests that could not be logged.

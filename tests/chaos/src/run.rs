@@ -215,7 +215,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let complete = tokio::select! {
         () = usage.run(&fleet, &servers) => Ok(false),
         never = watch.run(&fleet.cluster.log, &fleet.journal) => never.map(|()| false),
-        complete = disturb(&fleet, steps, &watch, COMPLETES_WITHIN * settings.extent.stretch) => complete,
+        complete = disturb(&fleet, &news, steps, &watch, COMPLETES_WITHIN * settings.extent.stretch) => complete,
     }?;
     let complete = complete && status_says_complete(&fleet).await?;
     fleet.end().await;
@@ -301,13 +301,13 @@ async fn deleted(fleet: &Fleet, kept: &Keepsakes, requests: [&[Entry]; 2], start
 
 /// Applies the schedule, then waits for completion. The revisits end with the last fault, except for the deletion, which
 /// lasts longer: from then on all crawls may complete. Returns `true` if completion was reported after the last fault.
-async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch, within: Duration) -> Result<bool> {
+async fn disturb(fleet: &Arc<Fleet>, news: &News, steps: Vec<Step>, watch: &Watch, within: Duration) -> Result<bool> {
     let (begun, mut waited) = (Instant::now(), Duration::ZERO);
     let mut before = begun;
     let (mut faults, mut deletions, mut revisits) = (JoinSet::new(), 0, true);
     let mut steps = steps.into_iter().peekable();
     let mut ticks = interval(Duration::from_millis(200));
-    while steps.peek().is_some() || !faults.is_empty() {
+    while steps.peek().is_some() || !faults.is_empty() || revisits {
         ticks.tick().await;
         let now = Instant::now();
         if fleet.waits_for_server() {
@@ -325,7 +325,7 @@ async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch, within: Du
         while let Some(done) = faults.try_join_next() {
             deletions -= usize::from(done.context("a fault")? == Fault::Delete);
         }
-        if revisits && steps.peek().is_none() && faults.len() == deletions {
+        if revisits && steps.peek().is_none() && faults.len() == deletions && news.is_visited_twice() {
             end_revisits(fleet).await?;
             fleet.journal.note("no more revisits", json!(null));
             revisits = false;
