@@ -2,20 +2,22 @@
 //! nor with the number of queued URLs.
 //!
 //! Changes are collected in memory and written atomically, together with the checkpoint to which they lead, so that a
-//! URL that ends soon after its admission is never written. Nothing is synced: a power failure rolls each table back to
-//! an earlier write, and the log has the rest. Each write stores a mark in every table; if the marks differ, the tables
-//! were rolled back to different writes, and the index is discarded.
+//! URL that ends soon after its admission is never written. Their records are written before them, to files. Nothing is
+//! synced: a power failure rolls each table back to an earlier write, and the log has the rest. Each write stores a mark
+//! in every table; if the marks differ, the tables were rolled back to different writes, and the index is discarded. A
+//! record that a power failure took is found damaged when it is read.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use fjall::{
-    Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
-    config::{FilterPolicy, PartitioningPolicy},
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
+    compaction::Leveled,
+    config::{CompressionPolicy, FilterPolicy, PartitioningPolicy},
 };
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{FrontierUrl, Millis};
@@ -26,16 +28,18 @@ use super::{
     END_RANK, Index, IndexEntry, IndexError, QueueKey, Rank,
     encoding::{
         Prefix, apart, delay_key, entry_key, entry_value, mark_key, mark_value, order_key, order_value, queue_key,
-        read_entry, read_mark, read_order, read_outdated, read_record, record_key, record_value,
+        read_entry, read_mark, read_order, read_outdated,
     },
+    records::Records,
 };
 
 /// Size of the cache of file blocks for all partitions, in bytes: the blocks with the positions of ten million records.
 const CACHE_BYTES: u64 = 16 << 20;
-/// Size at which a memtable of records is rotated, in bytes; one more may await its flush.
-const RECORDS_MEMTABLE_BYTES: u64 = 2 << 20;
-/// Size at which a memtable of entries, or of orders, is rotated, in bytes.
-const KEYS_MEMTABLE_BYTES: u64 = 1 << 20;
+/// Size at which a memtable is rotated, in bytes; one more of each table may await its flush.
+const MEMTABLE_BYTES: u64 = 4 << 20;
+/// Size of a file of a table, in bytes. A flush is merged with up to four of them, so that they must not be much larger than
+/// a memtable.
+const FILE_BYTES: u64 = 8 << 20;
 /// Maximum size of the journal, in bytes; the minimum that the storage engine accepts.
 const JOURNAL_BYTES: u64 = 64 << 20;
 const OPEN_FILES: usize = 128;
@@ -44,12 +48,12 @@ const CHANGES: usize = 1024;
 /// Size of the records of changed URLs per partition at which changes are written, in bytes: a single record may have a
 /// long chain of redirects.
 const CHANGES_BYTES: usize = 1 << 20;
-/// Number of records read ahead when records are requested approximately in log order.
-const AHEAD: usize = 32;
 /// Number of entries removed per write.
 const DISCARD_CHUNK: usize = 16_384;
 /// Table names with the version of their content: a store with any other table is discarded.
-const TABLES: [&str; 3] = ["places-8", "records-8", "orders-8"];
+const TABLES: [&str; 2] = ["places-9", "orders-9"];
+/// Directory of the records, which has one for each partition.
+const RECORDS: &str = "records";
 /// File in the directory that marks the store as damaged.
 const CONDEMNED: &str = "condemned";
 
@@ -59,8 +63,6 @@ pub struct FrontierIndex {
     pub(super) database: Database,
     /// Entries by fingerprint.
     pub(super) entries: Keyspace,
-    /// Records by offset. Each is written once, in the order of the offsets, and removed once.
-    pub(super) records: Keyspace,
     /// Entries in their orders.
     orders: Keyspace,
     path: Arc<PathBuf>,
@@ -105,20 +107,21 @@ impl FrontierIndex {
             .worker_threads(1)
             .open()?;
         // Partitioned at every level: a whole filter or index of a file is larger than the cache, and would be read for
-        // each lookup.
-        let options = |bytes| {
+        // each lookup. Hashes cannot be compressed.
+        let options = || {
             KeyspaceCreateOptions::default()
-                .max_memtable_size(bytes)
+                .max_memtable_size(MEMTABLE_BYTES)
+                .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(FILE_BYTES)))
+                .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
                 .filter_block_partitioning_policy(PartitioningPolicy::all(true))
                 .index_block_partitioning_policy(PartitioningPolicy::all(true))
         };
         // Most lookups of a fingerprint find nothing, which the filters detect; lookups in the other tables find an
         // entry.
-        let entries = database.keyspace(TABLES[0], || options(KEYS_MEMTABLE_BYTES))?;
-        let unfiltered = |bytes| options(bytes).filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);
-        let records = database.keyspace(TABLES[1], || unfiltered(RECORDS_MEMTABLE_BYTES))?;
-        let orders = database.keyspace(TABLES[2], || unfiltered(KEYS_MEMTABLE_BYTES))?;
-        Ok(Self { database, entries, records, orders, path: Arc::new(path.to_owned()) })
+        let entries = database.keyspace(TABLES[0], options)?;
+        let unfiltered = || options().filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);
+        let orders = database.keyspace(TABLES[1], unfiltered)?;
+        Ok(Self { database, entries, orders, path: Arc::new(path.to_owned()) })
     }
 
     /// Returns the checkpoint of this partition's index; `None` if there is none, or if it is damaged.
@@ -129,9 +132,8 @@ impl FrontierIndex {
     /// Returns the mark of a partition if all tables have the same one.
     fn mark(&self, partition: Prefix) -> Result<Option<(IndexCheckpoint, u64)>, IndexError> {
         let read = |table: &Keyspace| table.get(mark_key(partition)).map_err(|error| self.failed(&error));
-        let marks = [read(&self.entries)?, read(&self.records)?, read(&self.orders)?];
-        let [first, ..] = &marks;
-        Ok(first.as_ref().filter(|_| marks.iter().all(|mark| mark == first)).and_then(|mark| read_mark(mark)))
+        let [first, second] = [read(&self.entries)?, read(&self.orders)?];
+        Ok(first.filter(|first| second.as_ref() == Some(first)).and_then(|mark| read_mark(&mark)))
     }
 
     /// Opens the index of this partition at its checkpoint. An index without a checkpoint cannot be verified and is
@@ -145,16 +147,18 @@ impl FrontierIndex {
             index: self.clone(),
             partition: prefix(partition)?,
             changes: HashMap::new(),
-            records: HashMap::new(),
-            records_bytes: 0,
+            records: Records::open(self.records_of(partition)).map_err(|error| failed(&self.path, &error))?,
             outdated: self.outdated(prefix(partition)?)?,
             marked: BTreeSet::new(),
-            ahead: VecDeque::new(),
-            asked: 0,
+            delayed_from_ms: 0,
             position: mark.map(|(position, _)| position),
             writes: mark.map_or(0, |(_, writes)| writes),
             moved: false,
         })
+    }
+
+    fn records_of(&self, partition: Partition) -> PathBuf {
+        self.path.join(RECORDS).join(partition.to_string())
     }
 
     fn outdated(&self, partition: Prefix) -> Result<BTreeMap<Fingerprint, Offset>, IndexError> {
@@ -169,9 +173,10 @@ impl FrontierIndex {
         let prefix = prefix(partition)?;
         // A mark is removed first: without it nothing is trusted, so that a crash in between is harmless.
         self.entries.remove(mark_key(prefix)).map_err(|error| self.failed(&error))?;
-        let (entries, records, orders) = (&self.entries, &self.records, &self.orders);
+        Records::discard(&self.records_of(partition)).map_err(|error| failed(&self.path, &error))?;
+        let (entries, orders) = (&self.entries, &self.orders);
         let apart = apart(prefix);
-        let tables = [(entries, prefix), (entries, apart), (records, prefix), (orders, prefix), (orders, apart)];
+        let tables = [(entries, prefix), (entries, apart), (orders, prefix), (orders, apart)];
         for (table, prefix) in tables {
             // One pass over a snapshot: a new scan from the start would traverse everything removed before.
             let mut items = table.prefix(prefix);
@@ -233,17 +238,14 @@ pub struct DiskIndex {
     partition: Prefix,
     /// Changes that are not written yet.
     changes: HashMap<Fingerprint, Change>,
-    /// Records of changed URLs that are not written yet.
-    records: HashMap<Offset, Vec<u8>>,
-    /// Total size of the changes.
-    records_bytes: usize,
+    records: Records,
     /// The marked URLs.
     outdated: BTreeMap<Fingerprint, Offset>,
     /// URLs whose mark has changed since the last write.
     marked: BTreeSet<Fingerprint>,
-    /// Records that were read ahead, in order, and the offset requested last. Records never change.
-    ahead: VecDeque<(Offset, fjall::UserValue)>,
-    asked: Offset,
+    /// No delayed URL is due before this time. A scan from the start would pass all that have been released, whose
+    /// tombstones are there until compaction.
+    delayed_from_ms: Millis,
     position: Option<IndexCheckpoint>,
     /// Number of writes so far.
     writes: u64,
@@ -263,46 +265,36 @@ impl DiskIndex {
         items.map(|item| self.read(item)).collect()
     }
 
-    /// Returns the record at `offset` as it is stored.
-    fn stored(&mut self, offset: Offset) -> Result<Option<fjall::UserValue>, IndexError> {
-        let near = (1..=AHEAD as u64).contains(&offset.wrapping_sub(std::mem::replace(&mut self.asked, offset)));
-        while self.ahead.front().is_some_and(|(ahead, _)| near && *ahead < offset) {
-            self.ahead.pop_front();
-        }
-        if let Some((_, record)) = self.ahead.pop_front_if(|(ahead, _)| *ahead == offset) {
-            return Ok(Some(record));
-        }
-        if !near {
-            let stored = self.index.records.get(record_key(self.partition, offset));
-            return stored.map_err(|error| self.index.failed(&error));
-        }
-        self.ahead.clear();
-        let range = record_key(self.partition, offset)..=record_key(self.partition, offset + AHEAD as u64);
-        for item in self.index.records.range(range).take(AHEAD) {
-            let (key, record) = item.into_inner().map_err(|error| self.index.failed(&error))?;
-            let damaged = || self.index.damaged(format!("invalid key of a record, {key:?}"));
-            let at = key.get(2..).and_then(|at| at.try_into().ok()).map(u64::from_be_bytes).ok_or_else(damaged)?;
-            self.ahead.push_back((at, record));
-        }
-        Ok(self.ahead.pop_front_if(|(ahead, _)| *ahead == offset).map(|(_, record)| record))
-    }
-
     fn read(&self, item: fjall::Guard) -> Result<(Option<Fingerprint>, IndexEntry), IndexError> {
         let (key, value) = item.into_inner().map_err(|error| self.index.failed(&error))?;
         read_order(&key, &value).ok_or_else(|| self.index.damaged(format!("invalid entry of a queue, key {key:?}")))
     }
 
-    fn add(&self, batch: &mut OwnedWriteBatch, fingerprint: Fingerprint, Change { before, now }: Change) {
-        let FrontierIndex { entries, records, orders, .. } = &self.index;
-        if let Some(before) = before {
-            batch.remove(orders, order_key(self.partition, &before));
-            if now.is_none_or(|now| now.offset != before.offset) {
-                batch.remove(records, record_key(self.partition, before.offset));
+    /// Adds all changes to a batch, in the order of their keys: each then finds its place in the memtable close to that of
+    /// the previous one.
+    fn add_changes(&self, batch: &mut OwnedWriteBatch) {
+        // Entries that were added and removed in between were never written.
+        let mut changes: Vec<_> = self.changes.iter().filter(|(_, change)| change.before != change.now).collect();
+        changes.sort_unstable_by_key(|(fingerprint, _)| **fingerprint);
+        let mut orders = Vec::with_capacity(changes.len());
+        for (fingerprint, Change { before, now }) in changes {
+            let key = entry_key(self.partition, *fingerprint);
+            match now {
+                Some(now) => batch.insert(&self.index.entries, key, entry_value(now)),
+                None => batch.remove(&self.index.entries, key),
+            }
+            let before = before.map(|before| order_key(self.partition, &before));
+            let now = now.map(|now| (order_key(self.partition, &now), order_value(*fingerprint, &now)));
+            orders.extend(before.map(|key| (key, None)));
+            orders.extend(now.map(|(key, value)| (key, Some(value))));
+        }
+        orders.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (key, value) in orders {
+            match value {
+                Some(value) => batch.insert(&self.index.orders, key, value),
+                None => batch.remove(&self.index.orders, key),
             }
         }
-        let Some(now) = now else { return batch.remove(entries, entry_key(self.partition, fingerprint)) };
-        batch.insert(orders, order_key(self.partition, &now), order_value(fingerprint, &now));
-        batch.insert(entries, entry_key(self.partition, fingerprint), entry_value(&now));
     }
 }
 
@@ -318,23 +310,21 @@ impl Index for DiskIndex {
     }
 
     fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError> {
-        let read = match self.records.get(&offset) {
-            Some(record) => read_record(record),
-            None => self.stored(offset)?.and_then(|record| read_record(&record)),
-        };
+        let read = self.records.read(offset).map_err(|error| failed(&self.index.path, &error))?;
         read.ok_or_else(|| self.index.damaged(format!("missing or invalid record, offset {offset}")))
     }
 
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>) {
-        if let Some(record) = old.and_then(|old| self.records.remove(&old.offset)) {
-            self.records_bytes -= record.len();
+        if let Some(old) = old {
+            self.records.drop_pending(old.offset);
         }
         if let Some((entry, waiting)) = new {
-            let record = record_value(waiting);
-            self.records_bytes += record.len();
-            self.records.insert(entry.offset, record);
+            self.records.add(entry.offset, waiting);
         }
         let now = new.map(|(entry, _)| entry);
+        if let Some(delayed) = now.filter(IndexEntry::is_delayed) {
+            self.delayed_from_ms = self.delayed_from_ms.min(delayed.not_before_ms);
+        }
         self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(Change { before: old, now });
     }
 
@@ -356,23 +346,33 @@ impl Index for DiskIndex {
         until_ms: Millis,
         most: usize,
     ) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
-        if until_ms < after.map_or(0, |after| after.not_before_ms) {
+        if until_ms < after.map_or(self.delayed_from_ms, |after| after.not_before_ms) {
             return Ok(vec![]);
         }
         // A prefix of the next time's keys sorts before all of them.
         let key = |moment| delay_key(self.partition, moment).to_vec();
         // The first key after that of an entry has one more byte.
-        let from = after.map_or_else(|| key(0), |after| [&*order_key(self.partition, &after), &[0]].concat());
+        let from = match after {
+            Some(after) => [&*order_key(self.partition, &after), &[0]].concat(),
+            None => key(self.delayed_from_ms),
+        };
         let found = self.order(from..=key(until_ms.saturating_add(1)), most)?;
+        if after.is_none() && most > 0 {
+            let first = found.first().map_or(until_ms.saturating_add(1), |(_, entry)| entry.not_before_ms);
+            self.delayed_from_ms = self.delayed_from_ms.max(first);
+        }
         let damaged = || self.index.damaged("entry of a delayed URL without fingerprint".to_owned());
         found.into_iter().map(|(fingerprint, entry)| Ok((fingerprint.ok_or_else(damaged)?, entry))).collect()
     }
 
     fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
         self.write()?;
+        self.records.start_count();
         for prefix in [self.partition, apart(self.partition)] {
             for item in self.index.orders.prefix(prefix) {
-                each(self.read(item)?.1);
+                let (_, entry) = self.read(item)?;
+                self.records.count(entry.offset);
+                each(entry);
             }
         }
         Ok(())
@@ -394,7 +394,7 @@ impl Index for DiskIndex {
     fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
         self.position = Some(position);
         self.moved = true;
-        let is_large = self.changes.len() >= CHANGES || self.records_bytes >= CHANGES_BYTES;
+        let is_large = self.changes.len() >= CHANGES || self.records.pending_bytes() >= CHANGES_BYTES;
         if is_large { self.write() } else { Ok(()) }
     }
 
@@ -407,15 +407,9 @@ impl Index for DiskIndex {
             return Ok(());
         }
         let mut batch = self.index.database.batch();
-        for (fingerprint, change) in &self.changes {
-            // Entries that were added and removed in between were never written.
-            if change.before != change.now {
-                self.add(&mut batch, *fingerprint, *change);
-            }
-        }
-        for (offset, record) in self.records.drain() {
-            batch.insert(&self.index.records, record_key(self.partition, offset), record);
-        }
+        self.add_changes(&mut batch);
+        // Written first: an entry always has its record.
+        self.records.write().map_err(|error| failed(&self.index.path, &error))?;
         for fingerprint in &self.marked {
             let key = entry_key(apart(self.partition), *fingerprint);
             match self.outdated.get(fingerprint) {
@@ -424,17 +418,22 @@ impl Index for DiskIndex {
             }
         }
         if let Some(position) = self.position {
-            let FrontierIndex { entries, records, orders, .. } = &self.index;
+            let FrontierIndex { entries, orders, .. } = &self.index;
             let mark = mark_value(position, self.writes + 1);
-            for table in [entries, records, orders] {
+            for table in [entries, orders] {
                 batch.insert(table, mark_key(self.partition), mark);
             }
         }
         batch.commit().map_err(|error| self.index.failed(&error))?;
         self.writes += 1;
+        for Change { before, now } in self.changes.values() {
+            if let Some(before) = before.filter(|before| now.is_none_or(|now| now.offset != before.offset)) {
+                self.records.end(before.offset);
+            }
+        }
+        self.records.delete_ended().map_err(|error| failed(&self.index.path, &error))?;
         self.changes.clear();
         self.marked.clear();
-        self.records_bytes = 0;
         self.moved = false;
         Ok(())
     }

@@ -260,7 +260,8 @@ const SIGHTINGS: [DiscoveryKind; 4] =
     [DiscoveryKind::Seed, DiscoveryKind::Link, DiscoveryKind::Redirect, DiscoveryKind::Recrawl];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
-pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
+/// Appends a record.
+pub(super) fn record_value(waiting: &FrontierUrl, buffer: Vec<u8>) -> Vec<u8> {
     let context = &waiting.context;
     let sighting = SIGHTINGS.iter().position(|known| *known == context.sighting).unwrap_or_default();
     let sighting = u8::try_from(sighting).unwrap_or_default() | (waiting.lost.min(MOST_LOST) << SIGHTING_BITS);
@@ -292,9 +293,8 @@ pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
         visit: context.visit,
         visits: waiting.visits.as_deref().map(StoredVisits::of),
     };
-    let room = context.url.len() + context.via.as_deref().map_or(0, str::len) + context.site.len() + 64;
     #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialize into a vector")]
-    postcard::to_extend(&stored, Vec::with_capacity(room)).expect("numbers and texts serialize")
+    postcard::to_extend(&stored, buffer).expect("numbers and texts serialize")
 }
 
 /// Decodes a record. `None` if the value is damaged.
@@ -419,7 +419,7 @@ mod tests {
                     changes: ChangeRate { intervals: numbers.0, changed: 1, span_ms: numbers.3.unsigned_abs() },
                 })),
             };
-            let value = record_value(&waiting);
+            let value = record_value(&waiting, vec![]);
             let _ = read_record(&value[..cut.index(value.len())]);
             prop_assert_eq!(read_record(&value), Some(waiting));
         }

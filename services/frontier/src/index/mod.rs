@@ -17,6 +17,7 @@ mod disk;
 mod encoding;
 mod error;
 mod memory;
+mod records;
 
 use std::collections::BTreeMap;
 

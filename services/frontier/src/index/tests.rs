@@ -1,5 +1,7 @@
 //! Both indexes return the same results, and the one on disk survives failures of disks and processes.
 
+use std::os::unix::fs::FileExt;
+
 use orbweaver_messages::{DiscoveryKind, UrlContext};
 use proptest::prelude::*;
 
@@ -37,7 +39,7 @@ enum Op {
     Put(u8, u16, u8),
     Remove(u8),
     Mark(u8, bool),
-    Release,
+    Release(u8),
     Write,
     Reopen,
 }
@@ -47,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (any::<u8>(), 0u16..3, any::<u8>()).prop_map(|(number, depth, wait)| Op::Put(number % 24, depth, wait)),
         3 => any::<u8>().prop_map(|number| Op::Remove(number % 24)),
         2 => (any::<u8>(), any::<bool>()).prop_map(|(number, marks)| Op::Mark(number % 24, marks)),
-        1 => Just(Op::Release),
+        2 => (120u8..).prop_map(Op::Release),
         1 => Just(Op::Write),
         1 => Just(Op::Reopen),
     ]
@@ -89,7 +91,8 @@ proptest! {
         let other = store.partition(256).unwrap();
         let (mut memory, mut disk) = (MemoryIndex::default(), store.partition(1).unwrap());
         for (offset, op) in ops.into_iter().enumerate() {
-            let offset = offset as Offset;
+            // Some of them in the same file of records, and some in others.
+            let offset = offset as Offset * 70_000;
             let fingerprint = match &op {
                 Op::Put(number, ..) | Op::Remove(number) => fingerprint(*number),
                 _ => fingerprint(0),
@@ -104,8 +107,8 @@ proptest! {
                     }
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
                     Op::Mark(number, marks) => index.mark(self::fingerprint(number), marks.then_some(offset)),
-                    Op::Release => {
-                        for (fingerprint, entry) in index.delayed(None, 180, 3).unwrap() {
+                    Op::Release(until) => {
+                        for (fingerprint, entry) in index.delayed(None, until.into(), 3).unwrap() {
                             index.make_due(fingerprint, entry);
                         }
                     }
@@ -120,6 +123,10 @@ proptest! {
                     disk = store.partition(1).unwrap();
                     prop_assert_eq!(disk.position(), Some(at(offset)));
                     prop_assert_eq!(disk.outdated(), memory.outdated());
+                    // A partition does so when it opens, which may be after more changes.
+                    if offset.is_multiple_of(2) {
+                        disk.each(&mut |_| ()).unwrap();
+                    }
                 }
                 _ => {}
             }
@@ -144,6 +151,42 @@ fn filled(store: &FrontierIndex, partition: u32) -> DiskIndex {
     index.applied(at(7)).unwrap();
     index.write().unwrap();
     index
+}
+
+#[test]
+fn records_that_have_ended_leave_the_disk_and_no_others_do_also_after_a_restart() {
+    let (directory, store) = opened();
+    let files = || {
+        let files = std::fs::read_dir(directory.path().join("records/1")).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        files
+    };
+    let mut index = store.partition(1).unwrap();
+    let put = |index: &mut DiskIndex, number: u8| {
+        let (waiting, offset) = (waiting(number, 0, 0), Offset::from(number) << 18);
+        index.replace(waiting.context.fingerprint, None, Some((IndexEntry::of(&waiting, offset, 0), &waiting)));
+        index.applied(at(offset)).unwrap();
+        index.write().unwrap();
+    };
+    let end = |index: &mut DiskIndex, number: u8| {
+        let old = index.entry(fingerprint(number)).unwrap();
+        index.replace(fingerprint(number), old, None);
+        index.write().unwrap();
+    };
+    index.each(&mut |_| ()).unwrap();
+    (0..4).for_each(|number| put(&mut index, number));
+    end(&mut index, 1);
+    assert_eq!(files(), ["0", "2", "3"]);
+    drop(index);
+    let mut index = store.partition(1).unwrap();
+    end(&mut index, 2);
+    end(&mut index, 3);
+    assert_eq!(files(), ["0", "2", "3"], "records are not counted yet");
+    index.each(&mut |_| ()).unwrap();
+    put(&mut index, 4);
+    assert_eq!(files(), ["0", "4"]);
+    assert_eq!(index.waiting(0).unwrap(), waiting(0, 0, 0));
 }
 
 #[test]
@@ -203,7 +246,8 @@ fn a_damaged_or_condemned_store_and_one_of_another_version_are_built_anew() {
 fn a_value_that_cannot_be_is_damage_and_names_the_directory() {
     let (directory, store) = opened();
     let mut index = filled(&store, 1);
-    store.records.insert([0, 1, 0, 0, 0, 0, 0, 0, 0, 7], [0xff; 20]).unwrap();
+    let records = std::fs::OpenOptions::new().write(true).open(directory.path().join("records/1/0")).unwrap();
+    records.write_all_at(&[0xff; 20], records.metadata().unwrap().len() - 20).unwrap();
     store.entries.insert([&[0, 1], &fingerprint(2).0[..]].concat(), [1]).unwrap();
     for error in
         [index.waiting(7).unwrap_err(), index.waiting(8).unwrap_err(), index.entry(fingerprint(2)).unwrap_err()]
