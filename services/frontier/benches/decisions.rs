@@ -1,17 +1,19 @@
 //! The decisions of one partition on the index on disk, without a log and without JSON: admission, dispatch, restart, and
 //! the time from a due moment to the dispatch. `ORBWEAVER_BENCH_URLS` and `ORBWEAVER_BENCH_SITES` set the size (a million
-//! URLs at ten thousand sites), `ORBWEAVER_BENCH_DIR` the directory of the index.
+//! URLs at ten thousand sites), `ORBWEAVER_BENCH_DIR` the directory of the index. With the argument `sleeping` all URLs sleep
+//! until their next visit, and some are woken.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may panic, and prints what it measured")]
 
 #[allow(dead_code, reason = "the other benchmark uses the rest")]
 mod measured;
 
 use std::{
+    os::unix::fs::MetadataExt as _,
     path::Path,
     time::{Duration, Instant},
 };
 
-use measured::{Measured, peak_mib, percentile};
+use measured::{Began, Measured, peak_mib, percentile, process_cpu, resident_kib};
 use orbweaver_frontier::{
     CrawlScopes, FrontierConfig, FrontierIndex,
     decision::{Decision, DecisionContext, Tombstone},
@@ -30,6 +32,7 @@ use orbweaver_url::CrawlName;
 const BATCH: u64 = 1000;
 /// Time after which each site is due again, and the length of that measurement.
 const AGAIN_MS: Millis = 10_000;
+const DUE_PER_SECOND: u64 = 5_000;
 const DUE_FOR: Duration = Duration::from_secs(50);
 /// Time until the sites are due one by one: at the start all of them are at once.
 const SETTLE: Duration = Duration::from_secs(25);
@@ -203,9 +206,65 @@ fn last_of_the_others(dir: &Path, urls: u64, sites: u64, crowded: bool) -> f64 {
     seconds
 }
 
+/// Size of the files in a directory.
+fn disk_bytes(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let size = |entry: std::fs::DirEntry| match entry.metadata().unwrap() {
+        directory if directory.is_dir() => disk_bytes(&entry.path()),
+        file => file.blocks() * 512,
+    };
+    entries.map(size).sum()
+}
+
+/// URLs that sleep, [`DUE_PER_SECOND`] of which are due per second: what they take, and what waking each tenth of them costs.
+fn sleeping(dir: &Path, urls: u64, sites: u64) {
+    let (mut bench, start, before) = (Bench::open(dir, 0), 1_790_000_000_000, resident_kib());
+    let due_ms = |number: u64| start + 1 + (number * 1000 / DUE_PER_SECOND).cast_signed();
+    for from in (0..urls).step_by(BATCH.try_into().unwrap()) {
+        // In another order than that in which they are due.
+        let sleeping = |number: u64| FrontierUrl {
+            visits: Some(Box::default()),
+            not_before_ms: due_ms(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % urls),
+            ..url(number, sites)
+        };
+        let batch: Vec<_> = (from..urls.min(from + BATCH)).map(sleeping).collect();
+        bench.admit(from, &batch, start);
+    }
+    bench.partition.write().unwrap();
+    println!(
+        "sleeping:  {urls} URLs at {sites} sites, {} more MiB resident, {} bytes on disk each",
+        resident_kib().saturating_sub(before) / 1024,
+        disk_bytes(dir) / urls
+    );
+    let mut now = start;
+    for part in 1..=5 {
+        let (mut wake, mut left) = (Measured::default(), bench.partition.asleep());
+        while now < due_ms(urls / 10 * part) {
+            now += 100;
+            let began = Began::now();
+            while bench.partition.next_due_ms().is_some_and(|due| due <= now) {
+                bench.decide(now, |partition, turn| partition.tick(turn)).unwrap();
+            }
+            let awake = left - bench.partition.asleep();
+            wake.end(awake.try_into().unwrap(), &began);
+            left -= awake;
+        }
+        println!("  wake-up: {wake}");
+    }
+    println!("  {}", so_far());
+}
+
+/// Returns what the process has taken so far.
+fn so_far() -> String {
+    format!("{:.1} s of all threads, {} MiB resident at most", process_cpu().as_secs_f64(), peak_mib())
+}
+
 fn main() {
     let (urls, sites) = (env("ORBWEAVER_BENCH_URLS", 1_000_000), env("ORBWEAVER_BENCH_SITES", 10_000));
     let temporary = tempfile::tempdir().unwrap();
+    if std::env::args().any(|argument| argument == "sleeping") {
+        return sleeping(&temporary.path().join("index"), urls, sites);
+    }
     let dir = std::env::var_os("ORBWEAVER_BENCH_DIR").map_or_else(|| temporary.path().join("index"), Into::into);
     println!("{urls} URLs at {sites} sites in one partition");
 
@@ -217,19 +276,19 @@ fn main() {
         admission.of(batch.len(), || bench.admit(from, &batch, 1_790_000_000_000));
     }
     admission.of(0, || bench.partition.write().unwrap());
-    println!("admission: {admission}; {} MiB resident at most", peak_mib());
+    println!("admission: {admission}; {}", so_far());
 
     let (mut dispatch, mut end) = (Measured::default(), Measured::default());
     let (mut flying, mut dispatched) = (vec![], 0);
     while dispatched < urls / 10 {
         let now = now_ms();
         end.of(flying.len(), || bench.end(&flying, now));
-        let began = Instant::now();
+        let began = Began::now();
         flying = bench.dispatch(now);
-        dispatch.end(flying.len(), began);
+        dispatch.end(flying.len(), &began);
         dispatched += flying.len() as u64;
     }
-    println!("dispatch:  {dispatch}\noutcome and tombstone: {end}; {} MiB resident at most", peak_mib());
+    println!("dispatch:  {dispatch}\noutcome and tombstone: {end}; {}", so_far());
 
     bench.end(&flying, now_ms());
     bench.partition.write().unwrap();
@@ -244,13 +303,7 @@ fn main() {
     let mut bench = Bench::open(&dir, 1000);
     let late = due(&mut bench, sites);
     let of = |share| percentile(&late, share);
-    println!(
-        "  late by {} ms (P50), {} ms (P99), {} ms (P99.9); {} MiB resident at most",
-        of(0.5),
-        of(0.99),
-        of(0.999),
-        peak_mib()
-    );
+    println!("  late by {} ms (P50), {} ms (P99), {} ms (P99.9); {}", of(0.5), of(0.99), of(0.999), so_far());
 
     drop(bench);
     let crowd =

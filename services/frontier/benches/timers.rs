@@ -8,7 +8,7 @@ mod measured;
 
 use std::{cmp::Reverse, collections::BinaryHeap, future::poll_fn, time::Duration};
 
-use measured::{Measured, resident_kib};
+use measured::{Began, Measured, resident_kib};
 use tokio_util::time::DelayQueue;
 
 /// Expiries per measurement.
@@ -56,13 +56,13 @@ fn wheel(timers: usize) {
                 wheel.insert(key, after());
             }
         });
-        let began = std::time::Instant::now();
+        let began = Began::now();
         for _ in 0..EXPIRIES {
             // The clock is paused, and moves on to the next timer.
             let key = poll_fn(|cx| wheel.poll_expired(cx)).await.unwrap().into_inner();
             wheel.insert(key, after());
         }
-        expire.end(EXPIRIES, began);
+        expire.end(EXPIRIES, &began);
         show("wheel", timers, before, (&set, &expire));
     });
 }
