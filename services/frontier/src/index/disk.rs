@@ -33,7 +33,7 @@ use super::{
     records::Records,
 };
 
-/// Size of the cache of file blocks for all partitions, in bytes: the blocks with the positions of ten million records.
+/// Size of the cache of blocks of tables for all partitions, in bytes.
 const CACHE_BYTES: u64 = 16 << 20;
 /// Size at which a memtable is rotated, in bytes; one more of each table may await its flush.
 const MEMTABLE_BYTES: u64 = 4 << 20;
@@ -116,8 +116,7 @@ impl FrontierIndex {
                 .filter_block_partitioning_policy(PartitioningPolicy::all(true))
                 .index_block_partitioning_policy(PartitioningPolicy::all(true))
         };
-        // Most lookups of a fingerprint find nothing, which the filters detect; lookups in the other tables find an
-        // entry.
+        // Most lookups of a fingerprint find nothing, which the filters detect; the orders are only scanned.
         let entries = database.keyspace(TABLES[0], options)?;
         let unfiltered = || options().filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);
         let orders = database.keyspace(TABLES[1], unfiltered)?;
@@ -129,7 +128,7 @@ impl FrontierIndex {
         Ok(self.mark(prefix(partition)?)?.map(|(position, _)| position))
     }
 
-    /// Returns the mark of a partition if all tables have the same one.
+    /// Returns the mark of a partition if both tables have the same one.
     fn mark(&self, partition: Prefix) -> Result<Option<(IndexCheckpoint, u64)>, IndexError> {
         let read = |table: &Keyspace| table.get(mark_key(partition)).map_err(|error| self.failed(&error));
         let [first, second] = [read(&self.entries)?, read(&self.orders)?];
