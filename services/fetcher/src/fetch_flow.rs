@@ -65,8 +65,8 @@ impl FetcherStage {
         match self.robots.get(&key, at.now) {
             // The last request failed, and its retry is not due yet.
             Some((CachedRobots::Failing(_), until_ms)) => self.defer(&active, "robots_unreachable", until_ms, at),
+            None | Some((CachedRobots::Redirected(..), _)) => self.look_up(key, active, at),
             Some((known, _)) => self.obey(active, &known, at),
-            None => self.look_up(key, active, at),
         }
     }
 
@@ -76,7 +76,7 @@ impl FetcherStage {
             CachedRobots::Rules(rules) => self.obey_rules(active, rules, at),
             CachedRobots::Private => self.refuse(&active, "private_address", at),
             CachedRobots::UnknownHost => self.end_unknown_host(&active, at),
-            CachedRobots::Unreachable | CachedRobots::Failing(_) => {
+            CachedRobots::Unreachable | CachedRobots::Failing(_) | CachedRobots::Redirected(..) => {
                 active.set_crawl_delay(None);
                 self.refuse(&active, "robots_unreachable", at);
             }

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use orbweaver_messages::Millis;
 use orbweaver_politeness::robots::AgentRules;
+use orbweaver_url::Url;
 
 /// Unsuccessful requests for a robots.txt since its last answer. Each count has its own limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,6 +26,9 @@ pub(crate) enum CachedRobots {
     Private,
     /// The host does not exist.
     UnknownHost,
+    /// Redirected to this URL, by this number of redirects so far: the next lookup continues there. Otherwise a lookup would never
+    /// reach the target at a site whose interval is as long as a dispatch may wait. The unsuccessful requests still count.
+    Redirected(Url, u8, Tries),
     /// Without an answer so far; to be requested again when the entry expires.
     Failing(Tries),
 }
@@ -73,8 +77,16 @@ impl RobotsCache {
     /// Returns the unsuccessful requests since the last answer, even after the time of the next retry.
     pub(crate) fn tries(&self, key: &str) -> Tries {
         match self.young.get(key).or_else(|| self.old.get(key)).map(|entry| &entry.known) {
-            Some(CachedRobots::Failing(tries)) => *tries,
+            Some(CachedRobots::Failing(tries) | CachedRobots::Redirected(.., tries)) => *tries,
             _ => Tries::default(),
+        }
+    }
+
+    /// Returns the URL at which the lookup of an authority goes on, and the number of redirects that led there.
+    pub(crate) fn redirect(&mut self, key: &str, now: Millis) -> Option<(Url, u8)> {
+        match self.get(key, now) {
+            Some((CachedRobots::Redirected(target, redirects, _), _)) => Some((target, redirects)),
+            _ => None,
         }
     }
 

@@ -49,7 +49,10 @@ impl FetcherStage {
             lookup.stored_ms = row.fetched_at_ms;
             lookup.stale = Some(row).filter(|row| serves_stale(row, at.now));
         }
-        let url = lookup.url.clone();
+        let mut url = lookup.url.clone();
+        if let Some((target, redirects)) = self.robots.redirect(key, at.now) {
+            (url, lookup.redirects) = (target, redirects);
+        }
         self.ask_robots_at(key, url, at);
     }
 
@@ -188,8 +191,11 @@ impl FetcherStage {
             }
             RobotsResult::Follow(target) => {
                 self.metrics.robots("redirected");
+                let until_ms = self.none_until_ms(at.now);
                 let Some(lookup) = self.lookups.get_mut(key) else { return };
                 lookup.redirects += 1;
+                let redirected = CachedRobots::Redirected(target.clone(), lookup.redirects, self.robots.tries(key));
+                self.robots.insert(key, redirected, until_ms, target.as_str().len());
                 // The dispatches of a partition that is being released wait for no further request.
                 let waiting = std::mem::take(&mut lookup.waiting).into_iter();
                 let (open, closed): (VecDeque<_>, VecDeque<_>) =

@@ -99,8 +99,9 @@ impl<'a> Change<'a> {
         })
     }
 
-    /// Returns the record of the URL, which sleeps until its next visit.
-    pub(crate) fn next_visit(self, policy: &RevisitPolicy, waiting: &FrontierUrl) -> FrontierUrl {
+    /// Returns the record of the URL, which sleeps until its next visit. The interval runs from `now`: the end of the visit is a
+    /// time of the fetcher's clock, by which the next visit could be due at once.
+    pub(crate) fn next_visit(self, policy: &RevisitPolicy, waiting: &FrontierUrl, now: Millis) -> FrontierUrl {
         let Self { ended, before, kind, version } = self;
         let is_found = matches!(ended.finding, Finding::Page(_) | Finding::Unchanged(_));
         let misses = if is_found { 0 } else { before.misses.saturating_add(1) };
@@ -116,7 +117,7 @@ impl<'a> Change<'a> {
             failures: 0,
             blocks: 0,
             lost: 0,
-            not_before_ms: ended.at_ms.saturating_add_unsigned(interval_ms),
+            not_before_ms: now.saturating_add_unsigned(interval_ms),
             visits: Some(Box::new(Visits { version, visited_at_ms: ended.at_ms, misses, changes })),
             ..waiting.clone()
         }

@@ -196,7 +196,7 @@ impl PartitionFrontier {
             let change = Change::of(waiting, visit);
             turn.out.extend(change.page_change(waiting).map(|change| Decision::Change(Box::new(change))));
             if let Some(policy) = policy {
-                let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(&policy, waiting) });
+                let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(&policy, waiting, turn.now) });
                 let busy = ActiveState::Rewriting(Rewriting::of(&waiting));
                 self.active.insert(fingerprint, Active { entry, busy });
                 turn.out.push(Decision::Rewrite { waiting, completes });

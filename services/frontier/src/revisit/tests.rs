@@ -32,7 +32,7 @@ fn visit(waiting: &FrontierUrl, content: &str, at_ms: Millis) -> (Option<ChangeK
 fn end(waiting: &FrontierUrl, outcome: &Outcome) -> (Option<ChangeKind>, FrontierUrl) {
     let ended = EndedVisit::of(outcome);
     let change = Change::of(waiting, &ended);
-    (change.kind, change.next_visit(&POLICY, waiting))
+    (change.kind, change.next_visit(&POLICY, waiting, outcome.ended_at_ms))
 }
 
 fn interval(asleep: &FrontierUrl) -> u64 {

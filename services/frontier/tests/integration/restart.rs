@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 const WAITING: u32 = 500;
 
 fn log() -> MemoryLog {
-    let topics = [topic::CONTROL, topic::FRONTIER, topic::OUTCOMES, topic::SCHEDULED, topic::DEAD_LETTERS];
+    let topics =
+        [topic::CONTROL, topic::FRONTIER, topic::OUTCOMES, topic::SCHEDULED, topic::SITE_PAGES, topic::DEAD_LETTERS];
     MemoryLog::new(&topics.map(|topic: Topic| TopicSpec::new(topic, 2, Cleanup::Compact)))
 }
 

@@ -186,3 +186,16 @@ fn demands_for_a_visit_that_arrive_while_the_next_record_is_written_are_answered
         }
     }
 }
+
+#[test]
+fn a_visit_that_ended_an_hour_ago_by_the_fetchers_clock_is_not_repeated_at_once() {
+    let mut world = World::with_revisits(POLICY, false).with_leased(0);
+    world.answer(OutcomeKind::Fetched, 1);
+    world.outcomes[0].ended_at_ms -= 3_600_000;
+    world.settle();
+    world.now += i64::try_from(POLICY.interval_ms).unwrap() - 1;
+    world.settle();
+    assert_eq!((world.in_flight.len(), world.asleep()), (0, 1));
+    world.pass(1);
+    assert_eq!((world.in_flight.len(), world.asleep()), (1, 0));
+}

@@ -208,6 +208,34 @@ fn five_redirects_of_robots_txt_are_followed_across_sites_and_apply_to_the_first
 }
 
 #[test]
+fn a_robots_txt_that_redirects_on_a_slow_site_is_found_although_each_dispatch_waits_for_one_request_only() {
+    const TARGET: &str = "https://a.example/other.txt";
+    let mut around = with_robots(moved(TARGET, &[]));
+    around.client.on(TARGET, robots("User-agent: *\nDisallow: /x"));
+    for sequence in 0..3 {
+        let mut ready = around.ready_every(20_000, "https://a.example/x", sequence);
+        ready.dispatch.not_after_ms = around.now() + 15_000;
+        around.deliver(&ready);
+        around.pass(25_000);
+    }
+    assert_eq!(around.asked(), [ROBOTS, TARGET]);
+    assert_eq!(around.kinds().last(), Some(&some(OutcomeKind::Refused, "robots")));
+    around.assert_all_complete();
+}
+
+#[test]
+fn the_failures_of_the_target_of_a_redirected_robots_txt_are_counted_as_those_of_others_are() {
+    const TARGET: &str = "https://a.example/other.txt";
+    let mut around = with_robots(moved(TARGET, &[]));
+    around.client.on(TARGET, Err(FetchError::Connect));
+    for sequence in 0..12 {
+        around.deliver(&around.ready("https://a.example/x", sequence));
+        around.pass(20_000);
+    }
+    assert_eq!(around.kinds().last(), Some(&some(OutcomeKind::Refused, "robots_unreachable")), "{:?}", around.kinds());
+}
+
+#[test]
 fn a_robots_txt_that_leads_into_a_private_network_is_not_followed() {
     let mut around = with_robots(moved("http://127.0.0.1/robots.txt", &[]));
     around.deliver(&around.ready("https://a.example/x", 1));
