@@ -82,7 +82,7 @@ impl RobotsCache {
         }
     }
 
-    /// Returns the URL at which the lookup of an authority goes on, and the number of redirects that led there.
+    /// Returns the URL at which the lookup of an authority continues, and the number of redirects that led there.
     pub(crate) fn redirect(&mut self, key: &str, now: Millis) -> Option<(Url, u8)> {
         match self.get(key, now) {
             Some((CachedRobots::Redirected(target, redirects, _), _)) => Some((target, redirects)),
