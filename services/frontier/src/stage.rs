@@ -278,6 +278,11 @@ impl FrontierStage {
             partition.set_terms(crawl, self.scopes.definition(crawl), now);
         }
         partition.open(opening, now, &mut self.pages)?;
+        for (crawl, _) in self.scopes.versions() {
+            if let Some(policy) = self.scopes.revisit(crawl) {
+                partition.wake_beyond(crawl, &policy, now);
+            }
+        }
         for (crawl, _) in self.scopes.versions().filter(|(crawl, _)| self.scopes.is_stopped(crawl)) {
             partition.stop(crawl, now);
             if self.scopes.is_deleted(crawl) {
@@ -362,11 +367,14 @@ impl Stage for FrontierStage {
                 if is_deleted {
                     self.pages.delete(&crawl);
                 }
+                let revisit = self.scopes.revisit(&crawl);
                 let (definition, is_stopped) = (self.scopes.definition(&crawl), self.scopes.is_stopped(&crawl));
                 for partition in self.open.values_mut() {
                     partition.set_terms(&crawl, definition, now);
                     if is_stopped {
                         partition.stop(&crawl, now);
+                    } else if let Some(policy) = &revisit {
+                        partition.wake_beyond(&crawl, policy, now);
                     }
                     if is_deleted {
                         partition.delete(&crawl);

@@ -6,7 +6,8 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 use orbweaver_architecture_tests::root;
@@ -60,7 +61,22 @@ fn tree() -> tempfile::TempDir {
     scratch
 }
 
-fn run(scratch: &Path, stack_seconds: &str) -> Output {
+/// Held while files are written and a process starts: a process that another test starts meanwhile inherits the open files,
+/// and these cannot be run while it has them ("text file busy").
+static STARTS: Mutex<()> = Mutex::new(());
+
+/// Runs `tests/run` in a scratch tree.
+fn run(stack_seconds: &str) -> (tempfile::TempDir, Output) {
+    let (scratch, runner) = {
+        let _alone = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let scratch = tree();
+        let runner = start(scratch.path(), stack_seconds);
+        (scratch, runner)
+    };
+    (scratch, runner.wait_with_output().unwrap())
+}
+
+fn start(scratch: &Path, stack_seconds: &str) -> Child {
     let tools = format!("{}:/usr/local/bin:/usr/bin:/bin", scratch.join("bin").display());
     Command::new(scratch.join("tests/run"))
         .current_dir(scratch)
@@ -70,14 +86,15 @@ fn run(scratch: &Path, stack_seconds: &str) -> Output {
         .env("ORBWEAVER_STACK_SECONDS", stack_seconds)
         .env_remove("ORBWEAVER_WITHOUT_SERVERS")
         .env_remove("ORBWEAVER_WITHOUT_CORPORA")
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap()
 }
 
 #[test]
 fn servers_outlive_a_build_that_takes_longer_than_they_live() {
-    let scratch = tree();
-    let ended = run(scratch.path(), LIFETIME);
+    let (scratch, ended) = run(LIFETIME);
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{said}\n{}", String::from_utf8_lossy(&ended.stderr));
     assert!(said.trim_end().ends_with(" 0 failed"), "{said}");
@@ -87,8 +104,7 @@ fn servers_outlive_a_build_that_takes_longer_than_they_live() {
 
 #[test]
 fn each_step_prints_its_seconds() {
-    let scratch = tree();
-    let said = String::from_utf8(run(scratch.path(), LIFETIME).stdout).unwrap();
+    let said = String::from_utf8(run(LIFETIME).1.stdout).unwrap();
     let steps: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("== ")).collect();
     assert!(steps.len() > 10, "{said}");
     for step in steps {
@@ -100,8 +116,7 @@ fn each_step_prints_its_seconds() {
 
 #[test]
 fn a_test_that_fails_on_servers_fails_the_run() {
-    let scratch = tree();
     // The servers end at once.
-    let ended = run(scratch.path(), "0");
+    let (_, ended) = run("0");
     assert!(!ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
 }

@@ -25,7 +25,7 @@ pub struct Revisits {
     pub shortest_us: u64,
     /// Hash of each version that the web sent, in order of the versions.
     pub sent: BTreeMap<String, Vec<String>>,
-    /// Number of visits to a page that may be early: one for each time at which all clocks were set.
+    /// Number of visits to a page that may be early: two for each time at which all clocks were set.
     pub excused: usize,
     /// Number of visits.
     pub visits: BTreeMap<String, u32>,

@@ -1,9 +1,9 @@
-//! Change feed of a crawl with revisits, checked against the request log of the web.
+//! Change feed and visits of a crawl with revisits, checked against the request log of the web.
 
 use std::collections::BTreeMap;
 
 use orbweaver_log::MemoryLog;
-use orbweaver_messages::{ChangeKind, LEASE_MS, Millis, PageChange, decode, topic};
+use orbweaver_messages::{ChangeKind, FrontierUrl, LEASE_MS, Millis, PageChange, decode, topic};
 
 use crate::{
     crawls::Crawl,
@@ -83,4 +83,33 @@ fn changes(
         }
     }
     changes
+}
+
+/// Checks that no page is visited more often than the shortest interval allows, but for this number of visits to each: a frontier
+/// that starts with the time of a clock that was set wakes URLs before their time.
+pub(crate) fn judge_visits(log: &MemoryLog, crawl: &Crawl, excused: usize) -> Vec<String> {
+    let Some(policy) = crawl.revisit() else { return vec![] };
+    let mut requests: BTreeMap<String, Vec<Millis>> = BTreeMap::new();
+    for asked in crawl.expected.asked() {
+        requests.entry(asked.url).or_default().push(asked.arrived_ms);
+    }
+    let mut visits: BTreeMap<String, usize> = BTreeMap::new();
+    for record in tps(log, topic::FRONTIER).into_iter().flat_map(|tp| log.records(tp)) {
+        let Ok(waiting) = decode::<FrontierUrl>("waiting", record.value.as_ref()) else { continue };
+        if waiting.context.crawl == crawl.expected.crawl {
+            let ended = visits.entry(waiting.context.url).or_default();
+            *ended = (*ended).max(waiting.context.visit as usize);
+        }
+    }
+    let judge = |(url, times): (String, Vec<Millis>)| {
+        let mut apart: Vec<Millis> = vec![];
+        for at in times {
+            if apart.last().is_none_or(|last| last.saturating_add_unsigned(policy.interval_ms) <= at) {
+                apart.push(at);
+            }
+        }
+        let (visits, apart) = (visits.get(&url).copied().unwrap_or_default(), apart.len());
+        (visits > apart + excused).then(|| format!("{url}: {visits} visits, and the shortest interval allows {apart}"))
+    };
+    requests.into_iter().filter_map(judge).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis};
+use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, RevisitPolicy};
 use orbweaver_politeness::{UserAgent, agent_token};
 use orbweaver_url::CrawlName;
 
@@ -87,6 +87,11 @@ impl Crawl {
 
     pub(crate) fn name(&self) -> &CrawlName {
         &self.plan.name
+    }
+
+    /// Returns its revisit policy at the start.
+    pub(crate) fn revisit(&self) -> Option<RevisitPolicy> {
+        self.plan.first.revisit
     }
 
     /// Returns the page cap per site.

@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     broken::Broken,
-    changes::judge_changes,
+    changes::{judge_changes, judge_visits},
     counts::Counts,
     crawls::Crawl,
-    faults::Planned,
+    faults::{Fault, Planned},
     fleet::{Ended, Fleet, Ground},
     gate::Gate,
     groups::Groups,
@@ -329,6 +329,9 @@ impl Schedule {
         violations.extend(self.crawls.iter().flat_map(|crawl| judge_pages(&self.log, &crawl.expected)));
         let revisited = self.crawls.iter().filter(|crawl| crawl.expected.has_revisits);
         violations.extend(revisited.flat_map(|crawl| judge_changes(&self.log, crawl)));
+        let sets_clocks = |planned: &&Planned| matches!(planned.fault, Fault::SetClock(..) | Fault::SetClocks(_));
+        let excused = 2 * self.scenario.faults.iter().filter(sets_clocks).count();
+        violations.extend(self.crawls.iter().flat_map(|crawl| judge_visits(&self.log, crawl, excused)));
         violations.extend(judge_dead_letters(&self.log, &self.served, &self.scenario.rejected));
         violations.extend(self.pages.judge(&self.log));
         violations.extend(self.crawls.iter().flat_map(|crawl| self.site_pages.judge(&self.log, crawl)));

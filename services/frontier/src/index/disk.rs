@@ -314,13 +314,16 @@ impl Index for DiskIndex {
     }
 
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>) {
-        if let Some(old) = old {
-            self.records.drop_pending(old.offset);
-        }
-        if let Some((entry, waiting)) = new {
-            self.records.add(entry.offset, waiting);
-        }
         let now = new.map(|(entry, _)| entry);
+        // The entry of a demoted URL changes, and its record does not.
+        if old.map(|old| old.offset) != now.map(|now| now.offset) {
+            if let Some(old) = old {
+                self.records.drop_pending(old.offset);
+            }
+            if let Some((entry, waiting)) = new {
+                self.records.add(entry.offset, waiting);
+            }
+        }
         if let Some(delayed) = now.filter(IndexEntry::is_delayed) {
             self.delayed_from_ms = self.delayed_from_ms.min(delayed.not_before_ms);
         }

@@ -176,7 +176,8 @@ pub trait Index: Send + std::fmt::Debug {
     /// Returns the record at `offset`, which must be that of a URL in the index.
     fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError>;
 
-    /// Replaces the entry and the record of a URL, or removes them. `old` is the result of [`Index::entry`].
+    /// Replaces the entry and the record of a URL, or removes them. `old` is the result of [`Index::entry`]. The record at an
+    /// offset never changes, and records are added in the order of their offsets.
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>);
 
     /// Moves a delayed URL into its site's queue. `entry` is the result of [`Index::entry`].

@@ -116,6 +116,10 @@ impl Records {
 
     /// Adds a record. Its offset must be higher than all that were added before.
     pub(super) fn add(&mut self, offset: Offset, waiting: &FrontierUrl) {
+        debug_assert!(
+            self.pending.last_key_value().is_none_or(|(last, _)| *last < offset),
+            "{offset} is not the highest"
+        );
         let start = self.buffer.len();
         self.buffer.extend([0; CHECKSUM]);
         self.buffer = record_value(waiting, std::mem::take(&mut self.buffer));

@@ -38,6 +38,8 @@ fn at(offset: Offset) -> IndexCheckpoint {
 enum Op {
     Put(u8, u16, u8),
     Remove(u8),
+    /// A URL is demoted: its record stays.
+    Demote(u8),
     Mark(u8, bool),
     Release(u8),
     Write,
@@ -48,6 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (any::<u8>(), 0u16..3, any::<u8>()).prop_map(|(number, depth, wait)| Op::Put(number % 24, depth, wait)),
         3 => any::<u8>().prop_map(|number| Op::Remove(number % 24)),
+        3 => any::<u8>().prop_map(|number| Op::Demote(number % 24)),
         2 => (any::<u8>(), any::<bool>()).prop_map(|(number, marks)| Op::Mark(number % 24, marks)),
         2 => (120u8..).prop_map(Op::Release),
         1 => Just(Op::Write),
@@ -86,15 +89,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_on_disk_says_what_the_one_in_memory_says(ops in prop::collection::vec(op(), 1..80)) {
+    fn the_index_on_disk_says_what_the_one_in_memory_says(
+        ops in prop::collection::vec(op(), 1..80), far in any::<bool>(),
+    ) {
         let (_directory, store) = opened();
         let other = store.partition(256).unwrap();
         let (mut memory, mut disk) = (MemoryIndex::default(), store.partition(1).unwrap());
         for (offset, op) in ops.into_iter().enumerate() {
-            // Some of them in the same file of records, and some in others.
-            let offset = offset as Offset * 70_000;
+            // Some of them in the same file of records, and some in others; or all next to each other.
+            let offset = offset as Offset * if far { 70_000 } else { 1 };
             let fingerprint = match &op {
-                Op::Put(number, ..) | Op::Remove(number) => fingerprint(*number),
+                Op::Put(number, ..) | Op::Remove(number) | Op::Demote(number) => fingerprint(*number),
                 _ => fingerprint(0),
             };
             for index in [&mut memory as &mut dyn Index, &mut disk] {
@@ -106,6 +111,13 @@ proptest! {
                         index.replace(fingerprint, old, Some((entry, &waiting)));
                     }
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
+                    Op::Demote(_) => {
+                        if let Some(old) = old {
+                            let waiting = index.waiting(old.offset).unwrap();
+                            let demoted = IndexEntry { demoted: true, ..old };
+                            index.replace(fingerprint, Some(old), Some((demoted, &waiting)));
+                        }
+                    }
                     Op::Mark(number, marks) => index.mark(self::fingerprint(number), marks.then_some(offset)),
                     Op::Release(until) => {
                         for (fingerprint, entry) in index.delayed(None, until.into(), 3).unwrap() {

@@ -16,9 +16,9 @@ mod merge;
 mod outcomes;
 mod patterns;
 mod records;
+mod releases;
 mod restore;
 mod site_cap;
-mod stopped;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -46,6 +46,7 @@ pub use live::Live;
 use live::LiveUrls;
 use merge::at_the_depth_of;
 pub(crate) use patterns::TRAP;
+use releases::Release;
 
 /// Maximum number of records re-appended per call.
 const REAPPEND_BATCH: usize = 512;
@@ -151,8 +152,8 @@ pub struct PartitionFrontier {
     site_pages: SitePageCounts,
     /// Queues of deleted crawls whose page counts are still to be removed.
     forgotten: Vec<QueueKey>,
-    /// Stopped crawls whose delayed URLs are being released, with the last delayed URL that was checked.
-    stopped: BTreeMap<CrawlKey, Option<IndexEntry>>,
+    /// Crawls of which delayed URLs are being released.
+    releases: BTreeMap<CrawlKey, Release>,
 }
 
 impl PartitionFrontier {
@@ -182,7 +183,7 @@ impl PartitionFrontier {
             held: BTreeMap::new(),
             site_pages: SitePageCounts::default(),
             forgotten: vec![],
-            stopped: BTreeMap::new(),
+            releases: BTreeMap::new(),
             config,
         }
     }
@@ -220,7 +221,7 @@ impl PartitionFrontier {
         self.limit.measure(turn.now, &self.config);
         self.end_copies(turn)?;
         self.wake(turn.now)?;
-        self.release_stopped(turn.now)?;
+        self.release(turn.now)?;
         self.forget_pages(turn);
         let mut expired = 0;
         while expired < EXPIRE_BATCH
@@ -281,7 +282,7 @@ impl PartitionFrontier {
     /// Returns the earliest time at which something is due, if anything is.
     #[must_use]
     pub fn next_moment_ms(&self) -> Option<Millis> {
-        let is_more_due = self.passing_over || !self.stopped.is_empty() || !self.forgotten.is_empty();
+        let is_more_due = self.passing_over || !self.releases.is_empty() || !self.forgotten.is_empty();
         let at_once = is_more_due.then_some(0);
         [at_once, self.next_wake_ms, self.sites.next_wake_ms(), self.leases.next_over_ms()].into_iter().flatten().min()
     }

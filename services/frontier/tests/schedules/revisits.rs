@@ -199,3 +199,23 @@ fn a_visit_that_ended_an_hour_ago_by_the_fetchers_clock_is_not_repeated_at_once(
     world.pass(1);
     assert_eq!((world.in_flight.len(), world.asleep()), (1, 0));
 }
+
+#[test]
+fn urls_that_sleep_for_longer_than_the_longest_interval_wake_at_once() {
+    const HOUR_MS: i64 = 3_600_000;
+    for on_disk in [false, true] {
+        let mut world = World::with_revisits(POLICY, on_disk).with_leased(0);
+        world.now += HOUR_MS;
+        world.end(OutcomeKind::Fetched);
+        // The clock is set right, and another frontier takes over.
+        world.now -= HOUR_MS;
+        world.crash(on_disk);
+        world.admit_and_settle(0);
+        assert_eq!((world.in_flight.len(), world.asleep()), (1, 1));
+        world.end(OutcomeKind::Fetched);
+        assert_eq!((world.in_flight.len(), world.asleep()), (0, 2));
+        world.frontier.wake_beyond(&CRAWL.parse().unwrap(), &POLICY, world.now);
+        world.settle();
+        assert_eq!((world.in_flight.len(), world.asleep()), (1, 1), "the other one is not woken");
+    }
+}

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn one_visit_before_its_time_is_excused_for_each_time_at_which_clocks_were_set() {
+    fn visits_before_their_time_are_excused_as_often_as_clocks_were_set() {
         let spoil = |requests: &mut Vec<Entry>, excused, revisits: &mut Revisits| {
             requests[2].at_us = 204;
             revisits.excused = excused;
