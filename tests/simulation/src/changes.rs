@@ -102,13 +102,15 @@ pub(crate) fn judge_visits(log: &MemoryLog, crawl: &Crawl, excused: usize) -> Ve
         }
     }
     let judge = |(url, times): (String, Vec<Millis>)| {
+        // A visit may also end without a request, as when robots.txt is unreachable.
+        let visits = visits.get(&url).copied().unwrap_or_default().min(times.len());
         let mut apart: Vec<Millis> = vec![];
         for at in times {
             if apart.last().is_none_or(|last| last.saturating_add_unsigned(policy.interval_ms) <= at) {
                 apart.push(at);
             }
         }
-        let (visits, apart) = (visits.get(&url).copied().unwrap_or_default(), apart.len());
+        let apart = apart.len();
         (visits > apart + excused).then(|| format!("{url}: {visits} visits, and the shortest interval allows {apart}"))
     };
     requests.into_iter().filter_map(judge).collect()
