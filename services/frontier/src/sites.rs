@@ -250,7 +250,7 @@ impl SiteQueues {
         self.terms.of(crawl).max_pages_per_site
     }
 
-    /// Returns the number of dispatches of a queue in flight besides the one that `next` has just returned.
+    /// Returns the number of dispatches of a queue in flight, apart from the one that `next` has just returned.
     pub(crate) fn others_in_flight(&self, id: QueueKey) -> u64 {
         self.sites.get(&id).map_or(0, |site| site.in_flight.all().saturating_sub(1))
     }

@@ -90,8 +90,8 @@ fn changes(
 pub(crate) fn judge_visits(log: &MemoryLog, crawl: &Crawl, excused: usize) -> Vec<String> {
     let Some(policy) = crawl.revisit() else { return vec![] };
     let mut requests: BTreeMap<String, Vec<Millis>> = BTreeMap::new();
-    for asked in crawl.expected.asked() {
-        requests.entry(asked.url).or_default().push(asked.arrived_ms);
+    for request in crawl.expected.asked() {
+        requests.entry(request.url).or_default().push(request.arrived_ms);
     }
     let mut visits: BTreeMap<String, usize> = BTreeMap::new();
     for record in tps(log, topic::FRONTIER).into_iter().flat_map(|tp| log.records(tp)) {

@@ -44,9 +44,10 @@ impl QueueKey {
     /// Returns the key of the queue of a URL.
     #[must_use]
     pub fn of(context: &UrlContext) -> Self {
-        let seed = xxh3_64(context.crawl.as_bytes());
-        let seed = if context.visit == 0 { seed } else { !seed };
-        Self(xxh3_64_with_seed(context.site.as_bytes(), seed))
+        if context.visit == 0 {
+            return Self::of_first_visits(&context.crawl, &context.site);
+        }
+        Self(xxh3_64_with_seed(context.site.as_bytes(), !xxh3_64(context.crawl.as_bytes())))
     }
 
     /// Returns the key of the queue of URLs that were not visited yet.

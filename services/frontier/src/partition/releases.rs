@@ -25,8 +25,8 @@ impl PartitionFrontier {
         self.releases.insert(crawl, Release { after: None, only_asleep: false });
     }
 
-    /// Begins to wake the URLs of a crawl that would sleep for longer than its longest interval: it was longer before, or a frontier
-    /// whose clock was ahead has set their times.
+    /// Begins to wake the URLs of a crawl that would sleep for longer than its longest interval: that was longer before, or their
+    /// times were set by a frontier with a clock that was ahead.
     pub fn wake_beyond(&mut self, crawl: &CrawlName, policy: &RevisitPolicy, now: Millis) {
         let crawl = CrawlKey::of(crawl);
         let longest_ms = policy.max_interval_ms.max(policy.interval_ms);
