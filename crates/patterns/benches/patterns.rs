@@ -33,6 +33,18 @@ fn urls(c: &mut Criterion) {
     }
 }
 
+/// Cost per URL when each is of another site, and there are more sites than fit: those of a broad crawl.
+fn sites(c: &mut Criterion) {
+    let of_site = |number: usize| {
+        let mut waiting = waiting(&format!("https://www.s{number}.test/en/shop/blue-suede-shoes-1234.html?page=7"));
+        waiting.context.site = format!("s{number}.test").as_str().into();
+        waiting
+    };
+    let (mut patterns, urls) = (Patterns::new(1 << 20), (0..20_000).map(of_site).collect::<Vec<_>>());
+    let mut urls = urls.iter().cycle();
+    c.bench_function("judge/another_site", |b| b.iter(|| patterns.judge(black_box(urls.next().unwrap()))));
+}
+
 fn pages(c: &mut Criterion) {
     // Words of all lengths in random order, and another page each time: the branch predictor would learn a text that
     // repeats itself or recurs.
@@ -60,5 +72,5 @@ fn pages(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, urls, pages);
+criterion_group!(benches, urls, sites, pages);
 criterion_main!(benches);

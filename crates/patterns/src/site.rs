@@ -75,7 +75,7 @@ impl Site {
 
     /// Returns the approximate memory used, in four-byte cells.
     pub(crate) fn cells(&self) -> usize {
-        40 + self.words.cells() + self.contents.cells() + self.pages.cells() + 2 * self.spent.capacity()
+        32 + self.words.cells() + self.contents.cells() + self.pages.cells() + 2 * self.spent.capacity()
     }
 }
 
