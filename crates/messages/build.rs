@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 const DIRECTORY: &str = "../../schemas/topics";
 /// Topics in the order of the data flow, in which commands and tables list them.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "crawl.seeds",
     "crawl.discovered",
     "crawl.frontier",
@@ -20,6 +20,7 @@ const ORDER: [&str; 14] = [
     "crawl.sites",
     "crawl.site-pages",
     "crawl.control",
+    "crawl.events",
     "crawl.dead-letters",
 ];
 

@@ -22,4 +22,4 @@ pub use memory::MemoryLog;
 pub use record::{Commit, ConsumerRecord, Offset, Partition, Record, TopicPartition};
 pub use refused::{Refusal, Refused};
 pub use spec::{Cleanup, MAX_PARTITIONS, TopicSpec};
-pub use traits::{Bounds, Consumer, Event, Log, Reader, topic_partitions};
+pub use traits::{Bounds, Consumer, Event, Log, Reader, read_up_to, topic_partitions};

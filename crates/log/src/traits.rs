@@ -82,6 +82,32 @@ pub fn topic_partitions(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPart
     Ok(tps)
 }
 
+/// Timeout per read of a record that must exist.
+const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// Passes the records of a topic-partition from an offset, or from the log start if that is later, up to the log end to
+/// `apply`. `bounds` are the current ones. Returns the offset at which reading continues.
+///
+/// # Errors
+/// Fails if the log cannot be read; some records may have been applied.
+pub async fn read_up_to(
+    log: &dyn Log,
+    tp: TopicPartition,
+    from: Offset,
+    bounds: Bounds,
+    apply: impl FnMut(ConsumerRecord),
+) -> Result<Offset, LogError> {
+    let from = from.max(bounds.start);
+    if from >= bounds.end {
+        return Ok(from);
+    }
+    let (mut reader, mut apply) = (log.reader(tp, from).await?, apply);
+    while reader.position() < bounds.end {
+        reader.read(READ_WAIT).await?.into_iter().for_each(&mut apply);
+    }
+    Ok(reader.position())
+}
+
 /// Events returned by [`Consumer::poll`], in order.
 #[derive(Debug)]
 pub enum Event {

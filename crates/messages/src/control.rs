@@ -221,6 +221,11 @@ pub struct CompletionAnswer {
     pub asleep: u64,
     /// Dispatches without an outcome.
     pub leased: u64,
+    /// Pages of the crawl in this partition, and decoded bytes of bodies; see [`PageCount`].
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pages: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bytes: u64,
     /// Offset in `crawl.frontier` up to which the last URL of the crawl that became live, or ceased to be, is contained.
     pub moved: u64,
 }

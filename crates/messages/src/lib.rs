@@ -4,6 +4,7 @@
 
 mod codec;
 mod control;
+mod crawl_event;
 mod dead_letter;
 mod discovered;
 mod dispatch;
@@ -31,6 +32,7 @@ pub use control::{
     PAGES_KEY, PROBE_KEY, PageCount, Pins, SCOPE_KEY, SITE_KEY, Scope, ScopeEntry, SiteSettings, Traps, answer_key,
     crawl_key, pages_key, probe_key, scope_key, site_key,
 };
+pub use crawl_event::{CrawlEvent, CrawlEventKind};
 pub use dead_letter::{DeadLetter, STUCK};
 pub use discovered::{Discovered, DiscoveryKind};
 pub use dispatch::{

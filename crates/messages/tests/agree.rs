@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use full::messages;
 use jsonschema::{Registry, Validator};
 use orbweaver_messages::topic::topics;
-use orbweaver_messages::{BodyEncoding, ChangeKind, DiscoveryKind, OutcomeKind, Scope, SeenBatch, Traps, decode};
+use orbweaver_messages::{
+    BodyEncoding, ChangeKind, CrawlEventKind, DiscoveryKind, OutcomeKind, Scope, SeenBatch, Traps, decode,
+};
 use orbweaver_url::{Fingerprint, slot_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -243,6 +245,7 @@ fn enums_have_the_same_variants() {
         ("page", "encoding", variants::<BodyEncoding>()),
         ("outcome", "kind", variants::<OutcomeKind>()),
         ("page-change", "kind", variants::<ChangeKind>()),
+        ("crawl-event", "kind", variants::<CrawlEventKind>()),
         ("crawl-definition", "scope", variants::<Scope>()),
         ("crawl-definition", "traps", variants::<Traps>()),
         ("waiting", "traps", variants::<Traps>()),

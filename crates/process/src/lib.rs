@@ -34,6 +34,7 @@ mod clock_difference;
 mod command;
 pub mod configuration;
 mod connect;
+mod every_second;
 mod exit;
 mod health;
 mod http;
@@ -50,6 +51,7 @@ mod signals;
 mod version;
 
 pub use client::{cql_settings, kafka_properties};
+pub use every_second::EverySecond;
 pub use exit::ExitReason;
 pub use prepare::configure;
 pub use readiness::{REACHED, READY};

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     configuration::Settings,
+    every_second::{self, EverySecond},
     health::Health,
     retention::{self, Deleting},
 };
@@ -128,6 +129,14 @@ impl ServiceContext {
             .with_trials(&self.trials);
         self.health.joins();
         Ok(runner.run_on_own_thread(self.stop.clone()).await?)
+    }
+
+    /// Waits for the end of `running`, and acts every second meanwhile. An error is logged, and the action is repeated.
+    pub async fn with_every_second<T>(&self, running: impl Future<Output = T>, mut action: impl EverySecond) -> T {
+        tokio::select! {
+            result = running => result,
+            never = every_second::repeat(&*self.log, &mut action) => match never {},
+        }
     }
 
     /// Runs the stage and deletes consumed records in its open partitions meanwhile.

@@ -28,8 +28,24 @@ pub enum CrawlProgress {
     Unproven,
     /// The crawl is not complete: these URLs are in the frontier, and these dispatches have no outcome.
     Running { live: u64, leased: u64 },
-    /// The crawl was complete, or at its cap with these URLs in the frontier.
-    Complete { live: u64 },
+    /// The crawl was complete, or at its cap with live URLs.
+    Complete(CrawlTotals),
+}
+
+/// Counts of a crawl that is proven complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CrawlTotals {
+    /// URLs in the frontier that are held at a cap.
+    pub live: u64,
+    /// URLs that sleep until their next visit.
+    pub asleep: u64,
+    /// Fetched pages.
+    pub pages: u64,
+    /// Decoded bytes of the bodies of pages and revisits.
+    pub bytes: u64,
+    /// Sum of the offsets in `crawl.frontier` up to which the last URL that became live, or ceased to be, is contained: equal for two
+    /// proofs if nothing of the crawl moved, and no partition, between them.
+    pub moved: u64,
 }
 
 type Answers = BTreeMap<Partition, CompletionAnswer>;
@@ -151,7 +167,13 @@ impl CrawlCompletion {
         }
         let state = |answers: &Answers| answers.values().map(|answer| (answer.epoch, answer.moved)).collect::<Vec<_>>();
         if first.is_some_and(|first| state(&first) == state(&answers)) {
-            return CrawlProgress::Complete { live };
+            return CrawlProgress::Complete(CrawlTotals {
+                live,
+                asleep: sum(|answer| answer.asleep),
+                pages: sum(|answer| answer.pages),
+                bytes: sum(|answer| answer.bytes),
+                moved: sum(|answer| answer.moved),
+            });
         }
         // A dispatch of an earlier owner may be in flight for as long as its lease. A claim at offset 0 is the first.
         let successors = answers.values().filter(|answer| answer.epoch > 0);
@@ -247,6 +269,8 @@ mod tests {
                 live: 0,
                 asleep: 0,
                 leased: 0,
+                pages: 5,
+                bytes: 0,
                 moved: 7,
             };
             change(&mut answer);
@@ -288,13 +312,17 @@ mod tests {
         }
         proof.step(&log, NOW, false).await.unwrap();
         answer(&mut proof, &log, |_| {});
-        assert_eq!(proof.step(&log, NOW, false).await.unwrap(), CrawlProgress::Complete { live: 0 });
+        assert_eq!(
+            proof.step(&log, NOW, false).await.unwrap(),
+            CrawlProgress::Complete(CrawlTotals { pages: 10, moved: 14, ..CrawlTotals::default() })
+        );
     }
 
     #[tokio::test]
     async fn what_moves_the_crawl_or_its_owner_between_two_probes_begins_the_proof_again() {
-        let changes: [fn(&mut CompletionAnswer); 2] = [|answer| answer.moved += 1, |answer| answer.epoch += 1];
-        for change in changes {
+        type Change = fn(&mut CompletionAnswer);
+        let changes: [(Change, u64); 2] = [(|answer| answer.moved += 1, 16), (|answer| answer.epoch += 1, 14)];
+        for (change, moved) in changes {
             let (log, mut proof) = (log(), CrawlCompletion::new("docs".parse().unwrap()));
             proof.step(&log, NOW, false).await.unwrap();
             answer(&mut proof, &log, |_| {});
@@ -304,7 +332,10 @@ mod tests {
             assert_eq!(proof.step(&log, NOW, false).await.unwrap(), CrawlProgress::Unproven);
             drained(&mut proof, &log).await;
             answer(&mut proof, &log, change);
-            assert_eq!(proof.step(&log, NOW, false).await.unwrap(), CrawlProgress::Complete { live: 0 });
+            assert_eq!(
+                proof.step(&log, NOW, false).await.unwrap(),
+                CrawlProgress::Complete(CrawlTotals { pages: 10, moved, ..CrawlTotals::default() })
+            );
         }
     }
 

@@ -7,6 +7,7 @@
 
 pub mod config;
 mod counted;
+mod crawl_events;
 mod crawl_shares;
 pub mod decision;
 mod dispatch_limit;
@@ -32,6 +33,7 @@ mod view;
 
 pub use config::FrontierConfig;
 pub use counted::page_count;
+pub use crawl_events::{CrawlState, EventWriter};
 pub use index::{FrontierIndex, IndexError};
 pub use scope::CrawlScopes;
 pub use stage::FrontierStage;

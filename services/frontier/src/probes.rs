@@ -10,7 +10,11 @@ use orbweaver_messages::{
 use orbweaver_stage::Token;
 use orbweaver_url::CrawlName;
 
-use crate::{index::CrawlKey, pages::PageCaps, partition::PartitionFrontier};
+use crate::{
+    index::CrawlKey,
+    pages::{CrawlCounts, PageCaps},
+    partition::PartitionFrontier,
+};
 
 /// Bit of the tokens of plans with dispatches, apart from those of page counts.
 const DISPATCHES: Token = 1 << 63;
@@ -100,7 +104,7 @@ impl Probes {
         &mut self,
         open: &BTreeMap<Partition, PartitionFrontier>,
         draining: &[Partition],
-        pages: &PageCaps,
+        caps: &PageCaps,
         now: Millis,
     ) -> Vec<Record> {
         let mut answers = vec![];
@@ -118,7 +122,7 @@ impl Probes {
                     Some(Progress::Fenced { moved, .. }) => *moved == live.moved,
                     None => false,
                 };
-                let leased = pages.leased(partition, crawl);
+                let CrawlCounts { leased, pages, bytes, .. } = caps.counts_in(partition, crawl);
                 if !fenced && leased == 0 {
                     probe.progress.insert(partition, Progress::Fenced { plan: last_plan, moved: live.moved });
                     continue;
@@ -134,6 +138,8 @@ impl Probes {
                     live: live.urls,
                     asleep: live.asleep,
                     leased,
+                    pages,
+                    bytes,
                     moved: live.moved,
                 };
                 let key = Some(Bytes::from(answer_key(crawl, partition)));

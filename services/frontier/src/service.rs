@@ -2,11 +2,16 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use orbweaver_process::{Deleting, Service, ServiceContext, ServiceError, State, configuration::Settings};
+use orbweaver_log::{Log, LogError};
+use orbweaver_messages::Millis;
+use orbweaver_process::{Deleting, EverySecond, Service, ServiceContext, ServiceError, State, configuration::Settings};
 use orbweaver_settings::Rate;
 use orbweaver_stage::{NoEffects, NoJobs, retention::Bound};
 
-use crate::{FrontierConfig, FrontierIndex, FrontierStage, config::Documents, metrics::FrontierMetrics};
+use crate::{
+    EventWriter, FrontierConfig, FrontierIndex, FrontierStage, FrontierView, config::Documents,
+    metrics::FrontierMetrics,
+};
 
 /// The frontier as a process.
 #[derive(Debug)]
@@ -36,7 +41,29 @@ impl Service for FrontierService {
     async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
         let metrics = FrontierMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let index = FrontierIndex::open(&self.index_dir).map_err(ServiceError::start)?;
-        let stage = FrontierStage::new(self.config, metrics, Arc::default()).with_index(index);
-        shell.run_and_delete(self.deleting, stage, NoJobs, NoEffects).await
+        let view = Arc::<FrontierView>::default();
+        let stage = FrontierStage::new(self.config, metrics, view.clone()).with_index(index);
+        let running = Box::pin(shell.run_and_delete(self.deleting, stage, NoJobs, NoEffects));
+        shell.with_every_second(running, Events { writer: EventWriter::default(), view }).await
+    }
+}
+
+/// Writer of the events of crawls, while the partition of these events is open here.
+struct Events {
+    writer: EventWriter,
+    view: Arc<FrontierView>,
+}
+
+impl EverySecond for Events {
+    const PURPOSE: &'static str = "events of crawls";
+
+    async fn act(&mut self, log: &dyn Log, now: Millis) -> Result<(), LogError> {
+        match self.view.crawls() {
+            Some(crawls) => self.writer.step(log, &crawls, now).await,
+            None => {
+                self.writer.leave();
+                Ok(())
+            }
+        }
     }
 }

@@ -17,6 +17,7 @@ use orbweaver_url::CrawlName;
 
 use crate::{
     FrontierConfig, FrontierView, counted,
+    crawl_events::EVENTS_PARTITION,
     decision::{Decision, DecisionContext},
     index::{CrawlKey, FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
@@ -59,6 +60,7 @@ pub struct FrontierStage {
     open: BTreeMap<Partition, PartitionFrontier>,
     draining: Vec<Partition>,
     busiest_at_ms: Millis,
+    crawls_at_ms: Millis,
     written_at_ms: Millis,
 }
 
@@ -79,6 +81,7 @@ impl FrontierStage {
             open: BTreeMap::new(),
             draining: vec![],
             busiest_at_ms: 0,
+            crawls_at_ms: 0,
             written_at_ms: 0,
         }
     }
@@ -177,6 +180,7 @@ impl FrontierStage {
         self.carry_out(decisions, now, actions)?;
         self.write_counts(now, actions);
         self.answer_probes(now, actions);
+        self.show_crawls(now);
         Ok(())
     }
 
@@ -457,6 +461,9 @@ impl Stage for FrontierStage {
         {
             // The index stays at its last written checkpoint; the log has the rest.
             tracing::warn!(partition, %error, "cannot write the index; the next restore replays more of the log");
+        }
+        if partition == EVENTS_PARTITION {
+            *self.view.lock_crawls() = None;
         }
         self.pages.leave(partition);
         self.probes.leave(partition);

@@ -5,6 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use orbweaver_messages::Millis;
 use orbweaver_url::SiteName;
 
+use crate::CrawlState;
+
 /// A site and the number of its queued URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteLoad {
@@ -40,7 +42,10 @@ pub struct Figures {
 
 /// Figures of the frontier, updated after every batch and tick. Reading them costs the frontier next to nothing.
 #[derive(Debug, Default)]
-pub struct FrontierView(Mutex<Figures>);
+pub struct FrontierView {
+    figures: Mutex<Figures>,
+    crawls: Mutex<Option<Vec<CrawlState>>>,
+}
 
 impl FrontierView {
     /// Returns the current figures.
@@ -49,7 +54,17 @@ impl FrontierView {
         self.lock().clone()
     }
 
+    /// Returns the states of all crawls, as of the last second; `None` unless partition 0 is open here.
+    #[must_use]
+    pub fn crawls(&self) -> Option<Vec<CrawlState>> {
+        self.lock_crawls().clone()
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Figures> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_crawls(&self) -> MutexGuard<'_, Option<Vec<CrawlState>>> {
+        self.crawls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

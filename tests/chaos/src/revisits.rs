@@ -1,11 +1,10 @@
 //! Visits and changes of the crawl with revisits, as the pipeline recorded them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::Result;
 use orbweaver_cluster_tests::content_hash;
-use orbweaver_log::{ConsumerRecord, Log, topic_partitions};
+use orbweaver_log::{ConsumerRecord, Log, read_up_to, topic_partitions};
 use orbweaver_messages::{FrontierUrl, PageChange, Topic, decode, topic};
 use orbweaver_pipeline_tests::sent_versions;
 use orbweaver_stage::is_claim;
@@ -14,9 +13,6 @@ use url::{Position, Url};
 
 use crate::crawls::NEWS;
 use crate::news::{PAGES, lifetime_ms};
-
-/// Maximum wait for a record that must exist.
-const READ_WAIT: Duration = Duration::from_secs(5);
 
 /// Observations of a crawl with revisits, by URL.
 #[derive(Debug, Clone, Default)]
@@ -61,10 +57,7 @@ async fn records(log: &dyn Log, topic: Topic) -> Result<Vec<ConsumerRecord>> {
     let mut found = vec![];
     for tp in topic_partitions(log, &[topic])? {
         let bounds = log.bounds(tp).await?;
-        let mut reader = log.reader(tp, bounds.start).await?;
-        while reader.position() < bounds.end {
-            found.extend(reader.read(READ_WAIT).await?);
-        }
+        read_up_to(log, tp, 0, bounds, |record| found.push(record)).await?;
     }
     Ok(found)
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use orbweaver_log::{Log as _, MemoryLog, Offset, TopicPartition};
-use orbweaver_messages::{FrontierUrl, decode, topic};
+use orbweaver_messages::{CrawlEvent, CrawlEventKind, FrontierUrl, decode, topic};
 use orbweaver_stage::{
     completion::{GroupTopic, OffsetSnapshot},
     crawl_completion::{CrawlCompletion, CrawlProgress},
@@ -34,6 +34,8 @@ pub struct Observed {
     pub first_ms: Option<u64>,
     /// Time since which completion has been proved without interruption, in milliseconds from the start.
     pub since_ms: Option<u64>,
+    /// Kind of the last event of each crawl.
+    pub events: BTreeMap<CrawlName, CrawlEventKind>,
     /// Time of the first proof that a crawl is complete, in milliseconds from the start.
     pub crawl_ms: BTreeMap<CrawlName, u64>,
     /// Violations of the invariants.
@@ -99,16 +101,40 @@ impl Observer {
             }
             *next = self.memory.bounds(tp).await.map_or(*next, |bounds| bounds.end);
         }
+        self.read_events(crawls, read).await;
         for (expected, crawl) in crawls {
             // Without the brokers, the step is repeated.
             let progress = crawl.step(&self.log, self.time.now(), false).await;
-            let Ok(CrawlProgress::Complete { .. }) = progress else { continue };
+            let Ok(CrawlProgress::Complete(_)) = progress else { continue };
             let now = self.time.elapsed_ms();
             let reported = format!("the crawl `{}` was reported complete at {now} ms", expected.crawl);
             let violations = self.incomplete(expected, expected.has_revisits, &reported);
             let mut observed = lock(&self.observed);
             observed.violations.extend(violations);
             observed.crawl_ms.entry(expected.crawl.clone()).or_insert(now);
+        }
+    }
+
+    /// Compares the events of crawls that have been written with the truth.
+    async fn read_events(
+        &self,
+        crawls: &[(Arc<Expectation>, CrawlCompletion)],
+        read: &mut BTreeMap<TopicPartition, Offset>,
+    ) {
+        for tp in tps(&self.memory, topic::EVENTS) {
+            let next = read.entry(tp).or_default();
+            for record in self.memory.records(tp).into_iter().filter(|record| record.offset >= *next) {
+                let Ok(event) = decode::<CrawlEvent>("event", record.value.as_ref()) else { continue };
+                let expected = crawls.iter().find(|(expected, _)| expected.crawl == event.crawl);
+                let is_round = event.kind == CrawlEventKind::RoundComplete;
+                let mut observed = lock(&self.observed);
+                if let Some((expected, _)) = expected.filter(|_| is_round || event.kind == CrawlEventKind::Complete) {
+                    let reported = format!("the event {:?} of the crawl `{}` was written", event.kind, event.crawl);
+                    observed.violations.extend(self.incomplete(expected, is_round, &reported));
+                }
+                observed.events.insert(event.crawl, event.kind);
+            }
+            *next = self.memory.bounds(tp).await.map_or(*next, |bounds| bounds.end);
         }
     }
 

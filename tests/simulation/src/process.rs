@@ -1,6 +1,7 @@
 //! One process: a service's stage with the real runner, on this process's view of the log, the store and the web.
 
 use std::{
+    convert::Infallible,
     path::PathBuf,
     sync::{
         Arc,
@@ -12,7 +13,7 @@ use std::{
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_extractor::{ExtractorStage, body::BodyReader, job};
 use orbweaver_fetcher::{FetchWorker, FetcherStage};
-use orbweaver_frontier::{FrontierIndex, FrontierStage};
+use orbweaver_frontier::{EventWriter, FrontierIndex, FrontierStage, FrontierView};
 use orbweaver_log::Log;
 use orbweaver_normalizer_dedup::NormalizerDedup;
 use orbweaver_rate_limiter::RateLimiterStage;
@@ -81,14 +82,19 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
             serve(stage, NoJobs, NoEffects, parts).await
         }
         Service::Frontier => {
-            let stage = FrontierStage::new(settings.frontier(), counts.frontier, Arc::default());
+            let view = Arc::<FrontierView>::default();
+            let stage = FrontierStage::new(settings.frontier(), counts.frontier, view.clone());
             let stage = if settings.frontier_on_disk {
                 let index = FrontierIndex::open(&parts.index_dir);
                 stage.with_index(index.map_err(|error| halted("frontier", &error))?)
             } else {
                 stage
             };
-            serve(stage, NoJobs, NoEffects, parts).await
+            let events = write_events(parts.log.clone(), view, parts.clock.clone());
+            tokio::select! {
+                result = serve(stage, NoJobs, NoEffects, parts) => result,
+                never = events => match never {},
+            }
         }
         Service::Limiter => {
             let stage = RateLimiterStage::new(settings.limiter(), counts.limiter);
@@ -110,6 +116,19 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
             let worker = Extracting { settings: settings.clone(), gate: parts.gate.clone() };
             let stage = ExtractorStage::new(settings.extractor(), counts.extractor);
             serve(stage, worker, StoreWriter::new(store), parts).await
+        }
+    }
+}
+
+/// Writes events of crawls every second, as the process of the frontier does.
+async fn write_events(log: ProcessLog, view: Arc<FrontierView>, clock: MachineClock) -> Infallible {
+    let mut writer = EventWriter::default();
+    loop {
+        sleep(Duration::from_secs(1)).await;
+        match view.crawls() {
+            // Without the brokers, the step is repeated.
+            Some(crawls) => drop(writer.step(&log, &crawls, clock.now()).await),
+            None => writer.leave(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
+use orbweaver_messages::{CrawlEventKind, Millis, Topic, crawl_key, encode, topic};
 use orbweaver_stage::retention::{Bound, Retention, TopicRetention};
 use orbweaver_store::MemoryStore;
 use orbweaver_url::CrawlName;
@@ -70,6 +70,8 @@ pub struct Report {
     pub told_ms: Option<u64>,
     /// Time of the first proof that a crawl is complete, in milliseconds from the start.
     pub crawl_ms: BTreeMap<CrawlName, u64>,
+    /// Kind of the last event of each crawl.
+    pub events: BTreeMap<CrawlName, CrawlEventKind>,
     /// Largest number of offsets between a commit point and the log end of `crawl.frontier`.
     pub longest_span: u64,
     /// Largest number of dispatches without an outcome in one partition.
@@ -294,7 +296,7 @@ impl Schedule {
         }
         let swept = self.retention.sweep_of(&served, now).await;
         debug_assert!(swept.is_ok());
-        for of in [topic::FRONTIER, topic::SITES, topic::SITE_PAGES, topic::CONTROL] {
+        for of in [topic::FRONTIER, topic::SITES, topic::SITE_PAGES, topic::CONTROL, topic::EVENTS] {
             for tp in tps(&self.log, of) {
                 let before = self.log.offset_at(tp, now - self.scenario.compaction_lag_ms).await;
                 let tombstones = self.log.offset_at(tp, now - self.scenario.tombstones_kept_ms).await;
@@ -372,6 +374,7 @@ impl Schedule {
             outdated_rows: rows.flatten().collect(),
             told_ms: observed.first_ms,
             crawl_ms: observed.crawl_ms,
+            events: observed.events,
             longest_span: self.longest_span,
             most_outstanding: self.most_outstanding,
             virtual_ms: self.time.elapsed_ms(),

@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::iter::{once, repeat_n};
 
 use orbweaver_messages::{
-    CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, Document,
-    FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed, SitePages, SiteSettings,
-    SiteState, decode, encode,
+    CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, CrawlEvent, DeadLetter, Discovered, Dispatch,
+    Document, FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed, SitePages,
+    SiteSettings, SiteState, decode, encode,
 };
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -23,7 +23,7 @@ pub(crate) struct Message {
 }
 
 /// Returns every JSON message, with the name of its schema.
-pub(crate) fn messages() -> [(&'static str, Message); 19] {
+pub(crate) fn messages() -> [(&'static str, Message); 20] {
     [
         ("seed", message::<Seed>()),
         ("discovered", message::<Discovered>()),
@@ -37,6 +37,7 @@ pub(crate) fn messages() -> [(&'static str, Message); 19] {
         ("site-memory", message::<SiteState>()),
         ("site-pages", message::<SitePages>()),
         ("crawl-definition", message::<CrawlDefinition>()),
+        ("crawl-event", message::<CrawlEvent>()),
         ("scope-entry", message::<ScopeEntry>()),
         ("page-count", message::<PageCount>()),
         ("completion-probe", message::<CompletionProbe>()),

@@ -95,6 +95,8 @@ struct Crawl {
     /// Sums over the partitions that are open here: pages and leases at present, and as last written.
     own: u64,
     own_written: u64,
+    /// Number of changes of its counts so far, also of those to the same values.
+    changes: u64,
 }
 
 impl Crawl {
@@ -124,6 +126,7 @@ impl Crawl {
     fn set(&mut self, partition: Partition, is_own: bool, now: Sum) {
         let count = self.counts.entry(partition).or_default();
         let was = std::mem::replace(&mut count.now, now);
+        self.changes += 1;
         self.sum.pages = self.sum.pages.saturating_add(now.pages).saturating_sub(was.pages);
         self.sum.bytes = self.sum.bytes.saturating_add(now.bytes).saturating_sub(was.bytes);
         self.sum.leased = self.sum.leased.saturating_add(now.leased).saturating_sub(was.leased);
@@ -195,6 +198,12 @@ pub struct CrawlCounts {
     pub live: u64,
     /// URLs that sleep until their next visit.
     pub asleep: u64,
+}
+
+impl From<Sum> for CrawlCounts {
+    fn from(Sum { pages, bytes, leased, live, asleep }: Sum) -> Self {
+        Self { pages, bytes, leased, live, asleep }
+    }
 }
 
 /// Progress of a crawl that has a page cap.
@@ -298,15 +307,21 @@ impl PageCaps {
     /// Returns the counts of a crawl in all partitions, as far as they are known here.
     #[must_use]
     pub fn counts(&self, crawl: &CrawlName) -> CrawlCounts {
-        let Sum { pages, bytes, leased, live, asleep } = self.crawl(crawl).map_or(Sum::default(), |crawl| crawl.sum);
-        CrawlCounts { pages, bytes, leased, live, asleep }
+        self.crawl(crawl).map_or_else(CrawlCounts::default, |crawl| crawl.sum.into())
     }
 
-    /// Returns the number of dispatches of a crawl without an outcome in a partition that is open here.
+    /// Returns the counts of a crawl in a partition that is open here.
     #[must_use]
-    pub fn leased(&self, partition: Partition, crawl: &CrawlName) -> u64 {
+    pub fn counts_in(&self, partition: Partition, crawl: &CrawlName) -> CrawlCounts {
         let count = self.crawl(crawl).and_then(|crawl| crawl.counts.get(&partition));
-        count.map_or(0, |count| count.now.leased)
+        count.map_or_else(CrawlCounts::default, |count| count.now.into())
+    }
+
+    /// Returns the number of changes of a crawl's counts that are known here, also of those to the same values; 0 if no URL of
+    /// it was ever queued.
+    #[must_use]
+    pub fn changes(&self, crawl: &CrawlName) -> u64 {
+        self.crawl(crawl).map_or(0, |crawl| crawl.changes)
     }
 
     /// Sets the numbers of live and of sleeping URLs of a crawl in a partition.

@@ -3,9 +3,29 @@
 use orbweaver_messages::Millis;
 
 use super::{BUSIEST_EVERY_MS, BUSIEST_SITES, FrontierStage};
-use crate::{index::IndexError, partition::PartitionFrontier};
+use crate::{CrawlState, crawl_events::EVENTS_PARTITION, index::IndexError, partition::PartitionFrontier};
+
+/// Time between two updates of the states of crawls, in milliseconds.
+const CRAWLS_EVERY_MS: Millis = 1_000;
 
 impl FrontierStage {
+    /// Shows the states of all crawls every second while the partition of their events is open here.
+    pub(super) fn show_crawls(&mut self, now: Millis) {
+        if (0..CRAWLS_EVERY_MS).contains(&now.saturating_sub(self.crawls_at_ms))
+            || !self.open.contains_key(&EVENTS_PARTITION)
+        {
+            return;
+        }
+        self.crawls_at_ms = now;
+        let states = self.scopes.definitions().all().map(|(crawl, applied)| CrawlState {
+            is_at_cap: self.pages.is_at_cap(crawl),
+            changes: self.pages.changes(crawl),
+            counts: self.pages.counts(crawl),
+            ..CrawlState::of(applied.version, &applied.definition)
+        });
+        *self.view.lock_crawls() = Some(states.collect());
+    }
+
     pub(super) fn show(&mut self, now: Millis) -> Result<(), IndexError> {
         let loads = self.open.values().map(PartitionFrontier::load);
         let (waiting, leased, sites) =

@@ -5,7 +5,7 @@ use orbweaver_frontier::{
     pages::{CrawlCounts, PageCaps},
     scope::ControlChange,
 };
-use orbweaver_log::{ConsumerRecord, Log, Offset, topic_partitions};
+use orbweaver_log::{ConsumerRecord, Log, Offset, read_up_to, topic_partitions};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
 use orbweaver_scope::Definitions;
 use orbweaver_stage::{
@@ -19,9 +19,6 @@ use crate::{
     crawl::progress::number,
     exit::{Failure, failed},
 };
-
-/// Timeout per read of a record that must exist.
-const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A crawl with a page cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,22 +64,15 @@ impl Caps {
         let bounds = log.all_bounds(&tps).await.map_err(failed)?;
         self.read.resize(tps.len(), 0);
         for ((tp, bounds), read) in tps.into_iter().zip(bounds).zip(&mut self.read) {
-            let from = bounds.start.max(*read);
-            if from >= bounds.end {
-                continue;
-            }
-            let mut reader = log.reader(tp, from).await.map_err(failed)?;
-            while reader.position() < bounds.end {
-                for record in reader.read(READ_WAIT).await.map_err(failed)? {
-                    also(&record);
-                    if let Some(count) = page_count(&record) {
-                        self.pages.apply(record.offset, &count);
-                    } else if let ControlChange::Definition(crawl) = self.scopes.apply(&record) {
-                        self.scopes.cap(&crawl, &mut self.pages);
-                    }
+            let apply = |record: ConsumerRecord| {
+                also(&record);
+                if let Some(count) = page_count(&record) {
+                    self.pages.apply(record.offset, &count);
+                } else if let ControlChange::Definition(crawl) = self.scopes.apply(&record) {
+                    self.scopes.cap(&crawl, &mut self.pages);
                 }
-            }
-            *read = reader.position();
+            };
+            *read = read_up_to(log, tp, *read, bounds, apply).await.map_err(failed)?;
         }
         self.pages.pass(SystemClock.now());
         Ok(())

@@ -262,9 +262,9 @@ async fn watch_with(
         }
         // Other crawls may run on.
         if complete.is_none()
-            && let Some(held) = proof.step(log).await?
+            && let Some(totals) = proof.step(log).await?
         {
-            complete = Some((held, ResultEnds::take(log).await.map_err(failed)?));
+            complete = Some((totals.live, ResultEnds::take(log).await.map_err(failed)?));
         }
         if let Some((held, ends)) = &complete
             && is_collected(log, collecting, ends).await?

@@ -6,7 +6,7 @@ use orbweaver_log::Log;
 use orbweaver_messages::Millis;
 use orbweaver_stage::{
     Clock as _, SystemClock,
-    crawl_completion::{CrawlCompletion, CrawlProgress},
+    crawl_completion::{CrawlCompletion, CrawlProgress, CrawlTotals},
 };
 use orbweaver_url::CrawlName;
 
@@ -48,8 +48,8 @@ pub(super) async fn run(log: &dyn Log, name: &CrawlName, args: &StatusArgs) -> R
     let Some(applied) = proof.caps.definitions().applied(name) else { return Err(missing(name, None)) };
     let mut shown = Shown::of(&proof.caps, applied);
     shown.complete = args.wait.then_some(complete.is_some());
-    if let Some(held) = complete {
-        (shown.queued, shown.in_flight) = (held, 0);
+    if let Some(totals) = complete {
+        shown.set_totals(totals);
     }
     to_stdout(|out| if args.json { json_line(out, &shown) } else { writeln!(out, "{}", shown.status()) })?;
     match complete {
@@ -60,13 +60,17 @@ pub(super) async fn run(log: &dyn Log, name: &CrawlName, args: &StatusArgs) -> R
     }
 }
 
-/// Waits until the crawl is complete; `None` if the time is up before. Returns the number of its URLs at the cap.
-async fn wait(proof: &mut CrawlProof, log: &dyn Log, max_time: Option<Duration>) -> Result<Option<u64>, Failure> {
+/// Waits until the crawl is complete, and returns its counts; `None` if the time is up before.
+async fn wait(
+    proof: &mut CrawlProof,
+    log: &dyn Log,
+    max_time: Option<Duration>,
+) -> Result<Option<CrawlTotals>, Failure> {
     let begun = Instant::now();
     while max_time.is_none_or(|most| begun.elapsed() < most) {
         tokio::time::sleep(EVERY).await;
-        if let Some(held) = proof.step(log).await? {
-            return Ok(Some(held));
+        if let Some(totals) = proof.step(log).await? {
+            return Ok(Some(totals));
         }
     }
     Ok(None)
@@ -103,8 +107,8 @@ impl CrawlProof {
         self.caps.update(log, |record| self.completion.apply(record)).await
     }
 
-    /// Takes the next step. Returns the number of URLs that are held at the page cap once the crawl is complete.
-    pub(super) async fn step(&mut self, log: &dyn Log) -> Result<Option<u64>, Failure> {
+    /// Takes the next step. Returns the counts of the crawl once it is complete.
+    pub(super) async fn step(&mut self, log: &dyn Log) -> Result<Option<CrawlTotals>, Failure> {
         self.read(log).await?;
         let now = SystemClock.now();
         if now < self.rests_until_ms || !self.ends_asleep && self.has_revisits() {
@@ -113,7 +117,7 @@ impl CrawlProof {
         // The URLs of a paused crawl are not held by its cap alone.
         let at_cap = self.caps.is_at_cap(&self.name) && !self.caps.paused().contains(&self.name);
         match self.completion.step(log, now, at_cap).await.map_err(failed)? {
-            CrawlProgress::Complete { live } => Ok(Some(live)),
+            CrawlProgress::Complete(totals) => Ok(Some(totals)),
             CrawlProgress::Running { .. } => {
                 self.rests_until_ms = now.saturating_add(PROBE_EVERY_MS);
                 Ok(None)

@@ -5,7 +5,7 @@ use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;
 use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, Scope, crawl_key, topic::CONTROL};
 use orbweaver_scope::{Applied, Revision, Version};
-use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_stage::{Clock as _, SystemClock, crawl_completion::CrawlTotals};
 use orbweaver_url::{CrawlName, WideDomains};
 use serde::Serialize;
 
@@ -111,11 +111,11 @@ pub(super) struct Shown<'a> {
     /// Decoded bytes of their bodies, and of those of revisits.
     bytes: u64,
     /// URLs in the frontier, leased ones included, as far as the frontiers have recorded them.
-    pub(super) queued: u64,
+    queued: u64,
     /// URLs that sleep until their next visit, as far as the frontiers have recorded them.
     asleep: u64,
     /// Dispatches without an outcome.
-    pub(super) in_flight: u64,
+    in_flight: u64,
     definition: &'a CrawlDefinition,
     /// Whether the crawl is complete, or at its cap; absent if that was not determined.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +139,14 @@ impl<'a> Shown<'a> {
         };
         let (version, queued, in_flight) = (*version, live, leased);
         Self { version, state, pages, bytes, queued, asleep, in_flight, complete: None, definition, refused }
+    }
+
+    /// Sets the counts to those of the proof that the crawl is complete.
+    pub(super) fn set_totals(&mut self, totals: CrawlTotals) {
+        let CrawlTotals { live, asleep, pages, bytes, .. } = totals;
+        // An owner of an earlier version answers without pages.
+        (self.pages, self.bytes) = (self.pages.max(pages), self.bytes.max(bytes));
+        (self.queued, self.asleep, self.in_flight) = (live, asleep, 0);
     }
 
     /// Returns the line of `crawls list`.

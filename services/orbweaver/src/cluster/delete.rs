@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use orbweaver_frontier::page_count;
-use orbweaver_log::{ConsumerRecord, Log, Record, topic_partitions};
+use orbweaver_log::{ConsumerRecord, Log, Record, read_up_to, topic_partitions};
 use orbweaver_messages::{
     ANSWER_KEY, CompletionAnswer, Millis, PROBE_KEY, SCOPE_KEY, ScopeEntry, decode,
     topic::{CHANGES, CONTROL, DOCUMENTS, OUTCOMES},
@@ -33,8 +33,6 @@ use crate::{
     tools::{json_line, to_stdout},
 };
 
-/// Timeout per read of the log.
-const READ_WAIT: Duration = Duration::from_secs(5);
 /// Time between two steps of the proof.
 const EVERY: Duration = Duration::from_millis(500);
 /// Pages that are deleted at the same time.
@@ -187,17 +185,13 @@ async fn forget_settings(log: &dyn Log, name: &CrawlName, now: Millis) -> Result
     let mut removed = 0;
     for tp in topic_partitions(log, &[CONTROL]).map_err(failed)? {
         let bounds = log.bounds(tp).await.map_err(failed)?;
-        let mut reader = log.reader(tp, bounds.start).await.map_err(failed)?;
         let mut keys = std::collections::BTreeSet::new();
-        while reader.position() < bounds.end {
-            for record in reader.read(READ_WAIT).await.map_err(failed)? {
-                match &record.key {
-                    Some(key) if record.value.is_none() => drop(keys.remove(key)),
-                    Some(key) if is_setting_of(&record, name) => drop(keys.insert(key.clone())),
-                    _ => {}
-                }
-            }
-        }
+        let apply = |record: ConsumerRecord| match &record.key {
+            Some(key) if record.value.is_none() => drop(keys.remove(key)),
+            Some(key) if is_setting_of(&record, name) => drop(keys.insert(key.clone())),
+            _ => {}
+        };
+        read_up_to(log, tp, 0, bounds, apply).await.map_err(failed)?;
         removed += keys.len() as u64;
         let tombstones = keys.into_iter().map(|key| Record::new(tp, Some(key), None, now)).collect();
         log.append(tombstones).await.map_err(failed)?;

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan};
-use orbweaver_log::{Log as _, topic_partitions};
+use orbweaver_log::{Log as _, TopicPartition, read_up_to, topic_partitions};
 use orbweaver_messages::{
-    CRAWL_HEADER, SeenBatch,
-    topic::{CONTROL, FRONTIER, SEEN, SITE_PAGES, SITES},
+    CRAWL_HEADER, CrawlEvent,
+    CrawlEventKind::{Complete, Created, Deleted, Paused, Resumed, Stopped},
+    SeenBatch, decode,
+    topic::{CONTROL, EVENTS, FRONTIER, SEEN, SITE_PAGES, SITES},
 };
 use orbweaver_pipeline_tests::{Output, check};
 use orbweaver_toyweb::{Kind, Logging, Serving, ToyWeb, WebConfig};
@@ -60,6 +62,44 @@ async fn compacted(cluster: &Cluster, text: &str) -> Result<BTreeSet<String>> {
         }
     }
     Ok(found)
+}
+
+/// Returns the events of a crawl.
+async fn events(cluster: &Cluster, crawl: &str) -> Result<Vec<CrawlEvent>> {
+    let mut found = vec![];
+    let tp = TopicPartition::new(EVENTS, 0);
+    let add =
+        |record: orbweaver_log::ConsumerRecord| found.extend(decode::<CrawlEvent>("event", record.value.as_ref()));
+    read_up_to(&cluster.log, tp, 0, cluster.log.bounds(tp).await?, add).await?;
+    found.retain(|event| &*event.crawl == crawl);
+    Ok(found)
+}
+
+/// Checks the events of all crawls, as soon as the last one of each is written.
+async fn ensure_events(cluster: &Cluster, finite_pages: usize) -> Result<()> {
+    let begun = Instant::now();
+    for (crawl, expected) in [
+        ("finite", &[Created, Complete][..]),
+        ("endless", &[Created, Paused, Resumed, Stopped, Deleted]),
+        ("endless#2", &[Created, Complete]),
+    ] {
+        let found = loop {
+            let found = events(cluster, crawl).await?;
+            if found.last().map(|event| event.kind) == expected.last().copied() || begun.elapsed() > PATIENCE {
+                break found;
+            }
+            sleep(Duration::from_millis(500)).await;
+        };
+        let mut kinds: Vec<_> = found.iter().map(|event| event.kind).collect();
+        // The end of a stopped crawl may be found before it is deleted.
+        kinds.retain(|kind| crawl != "endless" || *kind != Complete);
+        ensure!(kinds == expected, "events of the crawl `{crawl}`: {found:?}");
+        if let Some(complete) = found.iter().find(|event| crawl == "finite" && event.kind == Complete) {
+            let CrawlEvent { pages, queued, in_flight, complete, .. } = complete;
+            ensure!((*pages, *queued, *in_flight, *complete) == (finite_pages as u64, 0, 0, true), "{found:?}");
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the tables have no row of these URLs.
@@ -173,6 +213,7 @@ async fn an_endless_crawl_is_paused_resumed_and_deleted_while_another_one_comple
         "no document of a page that the first crawl had fetched"
     );
     ensure_no_row(&cluster, &urls).await?;
+    ensure_events(&cluster, Found::of_crawl(&cluster.log, "finite").await?.documents.len()).await?;
     cluster.complete(PATIENCE, &mut instances).await?;
     for instance in &mut instances {
         instance.still_runs()?;

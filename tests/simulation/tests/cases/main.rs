@@ -14,6 +14,7 @@ mod restores;
 mod webs;
 
 use orbweaver_log::RECORD_LIMIT;
+use orbweaver_messages::CrawlEventKind;
 use orbweaver_simulation_tests::{
     broken::Rule,
     counts::Counts,
@@ -277,15 +278,19 @@ fn paused(seed: u64) -> Scenario {
 #[test]
 fn a_paused_crawl_sends_nothing_after_a_second_and_completes_once_it_is_resumed() {
     let counts = Counts::new().unwrap();
-    let mut proven = 0;
+    let (mut proven, mut events) = (0, vec![]);
     for seed in 0..50 {
         let report = run(paused(seed), &counts);
         assert!(!violated(&report), "{}", described(&report));
         assert!(report.virtual_ms > 63_000, "seed {seed}: completion must not be reported while the crawl is paused");
         proven += u32::from(report.crawl_ms.values().any(|crawl_ms| *crawl_ms > 63_000));
+        events.extend(report.events.into_values());
     }
     // The others end before a lease of their last owners has passed.
     assert!(proven >= 10, "{proven} of 50 were proven complete by probes");
+    let are_of = |kind| events.iter().filter(|event| **event == kind).count();
+    let (complete, resumed) = (are_of(CrawlEventKind::Complete), are_of(CrawlEventKind::Resumed));
+    assert!(complete >= 10 && complete + resumed == events.len(), "{events:?}");
 }
 
 /// A cap at half of the pages, counted by one or several frontiers, and removed after a while.
