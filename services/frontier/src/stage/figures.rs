@@ -17,7 +17,10 @@ impl FrontierStage {
             return;
         }
         self.crawls_at_ms = now;
-        let states = self.scopes.definitions().all().map(|(crawl, applied)| CrawlState {
+        // Those that were deleted, too.
+        let definitions = self.scopes.definitions();
+        let applied = self.names.values().filter_map(|crawl| Some((crawl, definitions.applied(crawl)?)));
+        let states = applied.map(|(crawl, applied)| CrawlState {
             is_at_cap: self.pages.is_at_cap(crawl),
             changes: self.pages.changes(crawl),
             counts: self.pages.counts(crawl),
