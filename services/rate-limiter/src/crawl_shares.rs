@@ -19,7 +19,7 @@ const COST: i64 = 1_000_000_000;
 /// Number of its own requests by which a crawl is ahead or behind at most.
 const MOST_REQUESTS: i64 = 4;
 /// Number of times that a crawl takes without fail before the others rely on it.
-const RELIABLE_AFTER: u8 = 3;
+const RELIABLE_AFTER: u8 = 8;
 /// Number of the site's times for which a crawl is deferred at most, and the longest deferral by more than one of them, in milliseconds.
 const MOST_TIMES: i64 = 4;
 const MAX_DEFERRAL_MS: Millis = 60_000;
@@ -224,9 +224,10 @@ impl CrawlShares {
             let most = MOST_TIMES.min(MAX_DEFERRAL_MS / next.spacing_ms.max(1)).max(1);
             after_ms(times.min(most))
         } else {
-            // The last call of the next time, or of the one after it.
+            // The last call of the next time, or of the one after it; before, while requests are scheduled far ahead, at the half.
             let next_call_ms = last_call_ms.saturating_add(if is_last_call { next.spacing_ms } else { 0 });
-            after_ms(times).min(next_call_ms)
+            let half_ms = now.saturating_add(next_call_ms.saturating_sub(now) / 2);
+            after_ms(times).max(half_ms).min(next_call_ms)
         };
         Some(retry_ms.max(now.saturating_add(MIN_DEFERRAL_MS)))
     }
@@ -261,8 +262,12 @@ impl CrawlShares {
 
     /// Returns the balance of the crawls that compete, and of that at `also`.
     fn balance(&self, also: Option<usize>) -> Balance {
-        let mut competing =
-            self.crawls.iter().enumerate().filter(|(index, own)| own.competes || also == Some(*index)).map(|(_, own)| own);
+        let mut competing = self
+            .crawls
+            .iter()
+            .enumerate()
+            .filter(|(index, own)| own.competes || also == Some(*index))
+            .map(|(_, own)| own);
         let Some(first) = competing.next() else { return Balance { base: 0, shares: 0, weighted: 0 } };
         let start = Balance { base: first.spent, shares: first.share, weighted: 0 };
         competing.fold(start, |sum, own| {
@@ -282,3 +287,5 @@ fn is_remembered(until_ms: Millis, spacing_ms: Millis, now: Millis) -> bool {
     until_ms.saturating_sub(now).saturating_abs() < REMEMBERED_MS.saturating_add(spacing_ms.saturating_mul(2))
 }
 
+#[cfg(test)]
+mod tests;

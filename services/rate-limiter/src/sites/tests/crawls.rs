@@ -117,7 +117,9 @@ fn a_crawl_without_an_interval_keeps_the_configured_one_at_a_site_that_it_shares
     let plain = |sites: &mut Sites, terms: &SiteTerms, now| sites.decide(terms, &of("plain", now), now);
     assert_eq!(plain(&mut sites, &terms, T), passed(T, 100, 1000));
     assert_eq!(sites.decide(&terms, &of("fast", T), T), passed(T + 100, 100, 100));
-    assert_eq!(plain(&mut sites, &terms, T), passed(T + 1000, 100, 1000), "not 200 ms after its last request");
+    // The faster crawl may use the time until then, and a dispatch cannot wait here.
+    assert_eq!(plain(&mut sites, &terms, T), deferred(T + 1000 - 25), "not 200 ms after its last request");
+    assert_eq!(plain(&mut sites, &terms, T + 975), passed(T + 1000, 100, 1000));
     // Without a faster crawl, the clock of the site suffices.
     define(&mut terms, 9, "fast", None);
     assert_eq!(terms.of("a.example", "plain").own_ms, 0);
@@ -368,7 +370,8 @@ proptest! {
             while let Some(retry_at_ms) = shared.dispatch(crawl)? {
                 shared.now = retry_at_ms;
                 deferrals += 1;
-                prop_assert!(deferrals < 4, "deferred four times in a row");
+                // Crawls that dispatched last, and have gone since, are waited for.
+                prop_assert!(deferrals < 10, "deferred ten times in a row");
             }
         }
     }

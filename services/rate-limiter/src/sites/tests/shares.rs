@@ -93,7 +93,9 @@ impl Model {
     }
 
     fn learn(&mut self, number: usize) {
-        while let Some((moment, answered, _)) = self.progress[number].in_flight.front().copied().filter(|(.., ended)| *ended <= self.now) {
+        while let Some((moment, answered, _)) =
+            self.progress[number].in_flight.front().copied().filter(|(.., ended)| *ended <= self.now)
+        {
             self.progress[number].in_flight.pop_front();
             let outcome = answer(&self.names[number], moment, answered - moment);
             self.sites.learn(&self.terms, &outcome, origin(), self.now);
@@ -106,7 +108,13 @@ impl Model {
         let found = match crawl.urls {
             Urls::Enough => u32::MAX,
             Urls::Every(every, count) => u32::try_from(times / every + 1).unwrap() * count,
-            Urls::Until(end) => if times < end { u32::MAX } else { 0 },
+            Urls::Until(end) => {
+                if times < end {
+                    u32::MAX
+                } else {
+                    0
+                }
+            }
         };
         while self.progress[number].in_flight.len() < crawl.outstanding
             && self.progress[number].requests < found
@@ -194,7 +202,9 @@ fn crawls_with_different_numbers_of_outstanding_dispatches_have_their_shares_too
 
 #[test]
 fn the_part_that_a_crawl_cannot_use_is_divided_among_the_others_by_their_shares() {
-    for (interval_ms, outstanding) in INTERVALS.into_iter().flat_map(|ms| [1, 3, 12].map(|outstanding| (ms, outstanding))) {
+    for (interval_ms, outstanding) in
+        INTERVALS.into_iter().flat_map(|ms| [1, 3, 12].map(|outstanding| (ms, outstanding)))
+    {
         let heavy = crawl(1000, outstanding);
         let limited = [
             Crawl { own_ms: Some(10 * interval_ms), ..heavy },
@@ -219,7 +229,9 @@ fn the_part_that_a_crawl_cannot_use_is_divided_among_the_others_by_their_shares(
 
 #[test]
 fn a_crawl_that_ends_holds_the_others_back_for_a_few_times_at_most() {
-    for (interval_ms, outstanding) in INTERVALS.into_iter().flat_map(|ms| [1, 3, 12].map(|outstanding| (ms, outstanding))) {
+    for (interval_ms, outstanding) in
+        INTERVALS.into_iter().flat_map(|ms| [1, 3, 12].map(|outstanding| (ms, outstanding)))
+    {
         let ending = Crawl { urls: Urls::Until(200), ..crawl(10_000, outstanding) };
         let mut model = Model::new(interval_ms, &[crawl(1, outstanding), ending]);
         model.run(200);
