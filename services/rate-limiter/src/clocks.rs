@@ -26,7 +26,7 @@ impl Clock {
     }
 
     /// Returns the interval after the last response, if there was one.
-    pub(crate) fn after_answer_ms(self, pace: &AdaptiveInterval, asked_ms: u64, now: Millis) -> Option<Millis> {
+    fn after_answer_ms(self, pace: &AdaptiveInterval, asked_ms: u64, now: Millis) -> Option<Millis> {
         self.answered_ms.map(|last| next_request_ms(last, pace.interval_ms(asked_ms), 0, now))
     }
 }

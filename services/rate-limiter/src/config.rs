@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orbweaver_messages::CrawlDefinition;
 use orbweaver_settings::{Conflict, Rate, Section, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,13 @@ impl RateLimiterConfig {
     pub(crate) fn terms(&self, site: &str) -> Terms {
         let site_ms = self.overrides.get(site).map(|rate| rate.interval_ms);
         let rate_ms = self.rate.interval_ms;
-        Terms { site_ms, rate_ms, own_ms: 0, horizon_ms: self.horizon_ms(site_ms.unwrap_or(rate_ms)) }
+        Terms {
+            site_ms,
+            rate_ms,
+            own_ms: 0,
+            horizon_ms: self.horizon_ms(site_ms.unwrap_or(rate_ms)),
+            share: CrawlDefinition::EQUAL_SHARE,
+        }
     }
 
     /// Returns how far ahead dispatches of a site with this base interval may be scheduled, in milliseconds:

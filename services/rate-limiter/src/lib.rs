@@ -16,9 +16,9 @@
 
 mod clocks;
 mod config;
+mod crawl_shares;
 mod metrics;
 mod partial_messages;
-mod reservations;
 #[cfg(feature = "cluster")]
 pub mod service;
 mod site;

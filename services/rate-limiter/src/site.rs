@@ -12,8 +12,8 @@ use orbweaver_url::slot_of;
 use crate::{
     clocks::{Clock, OwnClocks},
     config::FASTEST_MS,
+    crawl_shares::{Claim, CrawlShares, NextTime},
     partial_messages::OutcomeFields,
-    reservations::Reservations,
 };
 
 /// Time after its last report during which a crawl-delay is not replaced by a shorter one (for example of another host
@@ -53,6 +53,8 @@ pub(crate) struct Terms {
     pub(crate) own_ms: u64,
     /// Planning horizon, in milliseconds.
     pub(crate) horizon_ms: u64,
+    /// Share of the crawl.
+    pub(crate) share: u32,
 }
 
 impl Terms {
@@ -79,7 +81,7 @@ pub(crate) struct Site {
     /// Clock that all crawls share.
     clock: Clock,
     own_clocks: OwnClocks,
-    reservations: Reservations,
+    crawl_shares: CrawlShares,
     /// Own interval of the crawl that was scheduled last, in milliseconds (0: none); `None` if this owner of the partition
     /// has scheduled none.
     last_own_ms: Option<u64>,
@@ -188,40 +190,23 @@ impl Site {
         }
         let asked_ms = self.asked_ms(terms);
         let mut own = self.own_clocks.of(crawl);
-        let own_ms = match terms.own_ms {
+        let own_at_ms = match terms.own_ms {
             0 => Millis::MIN,
             interval_ms => own.next_ms(&self.pace, interval_ms, terms.horizon_ms, now),
         };
-        let answered_ms = self.clock.after_answer_ms(&self.pace, asked_ms, now).unwrap_or(Millis::MIN);
-        let next_ms = self.clock.next_ms(&self.pace, asked_ms, terms.horizon_ms, now).max(own_ms);
-        let horizon_ms = Millis::try_from(terms.horizon_ms).unwrap_or(Millis::MAX);
-        let last_ms = now.saturating_add(horizon_ms);
-        let kept_ms = self.reservations.take(crawl, now);
-        // A dispatch that comes after the time that was kept for it, as of a frontier whose clock is behind, goes first now.
-        let has_passed = kept_ms.is_some_and(|at| at < now.max(own_ms).max(answered_ms));
-        let is_late = has_passed && next_ms <= last_ms;
-        let moment_ms = match kept_ms {
-            Some(at) if !has_passed => at,
-            Some(_) if is_late => next_ms,
-            _ => self.free_ms(next_ms, terms),
-        };
-        if moment_ms > last_ms || moment_ms > not_after_ms {
-            if moment_ms > last_ms && moment_ms > own_ms {
-                self.reservations.keep(crawl, (moment_ms, terms.own_ms), now);
-            }
-            // Half a horizon early, so that the next request is scheduled before the site is ready for it.
-            let retry_at_ms = moment_ms.saturating_sub(horizon_ms / 2).max(now);
+        let at_ms = self.clock.next_ms(&self.pace, asked_ms, terms.horizon_ms, now);
+        let moment_ms = at_ms.max(own_at_ms);
+        let horizon_ms = millis(terms.horizon_ms);
+        let is_beyond = moment_ms > now.saturating_add(horizon_ms) || moment_ms > not_after_ms;
+        // Half a horizon early, so that the next request is scheduled before the site is ready for it.
+        let later_ms = is_beyond.then(|| moment_ms.saturating_sub(horizon_ms / 2).max(now));
+        let claim = Claim { crawl, share: terms.share, own_ms: millis(terms.own_ms), own_at_ms };
+        let next = NextTime { at_ms, spacing_ms: millis(self.pace.spacing_ms(asked_ms)), horizon_ms };
+        if let Some(retry_at_ms) = self.crawl_shares.defer(claim, next, later_ms, now) {
             return Decision::Defer { reason: Deferral::Interval, retry_at_ms };
         }
-        if is_late {
-            let (pace, crawl_delay_ms) = (self.pace, self.remembered.crawl_delay_ms);
-            let spacing_ms = |one: u64, other: u64| spacing_ms(&pace, crawl_delay_ms, terms, (one, other));
-            self.reservations.make_room(moment_ms, terms.own_ms, spacing_ms);
-        }
-        if has_passed || kept_ms.is_none_or(|at| self.clock.planned_ms.is_none_or(|planned| planned <= at)) {
-            self.clock.planned_ms = Some(moment_ms);
-            self.last_own_ms = Some(terms.own_ms);
-        }
+        self.clock.planned_ms = Some(moment_ms);
+        self.last_own_ms = Some(terms.own_ms);
         if terms.own_ms > 0 {
             own.planned_ms = Some(moment_ms);
             self.own_clocks.set(crawl, terms.own_ms, own);
@@ -231,19 +216,6 @@ impl Site {
         let site_ms = if terms.own_ms > 0 { terms.site_ms.unwrap_or(FASTEST_MS) } else { terms.base_ms(0) };
         let interval_ms = self.pace.interval_ms(site_ms.max(self.remembered.crawl_delay_ms.unwrap_or(0)));
         Decision::Pass { not_before_ms: moment_ms, interval_ms, own_ms: terms.own_ms }
-    }
-
-    /// Returns the first time from `first_ms` on for a request of a crawl with these terms: before, between or after the times
-    /// that are kept.
-    fn free_ms(&self, first_ms: Millis, terms: Terms) -> Millis {
-        self.reservations.kept().iter().fold(first_ms, |next_ms, kept| {
-            let (pace, crawl_delay_ms) = (&self.pace, self.remembered.crawl_delay_ms);
-            let spacing_ms = spacing_ms(pace, crawl_delay_ms, terms, (terms.own_ms, kept.own_ms));
-            if next_ms.saturating_add(spacing_ms) <= kept.at_ms {
-                return next_ms;
-            }
-            next_ms.max(kept.at_ms.saturating_add(spacing_ms))
-        })
     }
 
     /// Returns the interval before learned slow-downs: the longer of base interval and crawl-delay. The base interval of a
@@ -331,9 +303,10 @@ impl Site {
         }
     }
 
-    /// Removes the clocks of crawls that delay no request any longer.
-    pub(crate) fn prune_clocks(&mut self, terms: Terms, now: Millis) {
+    /// Removes the clocks of crawls that delay no request any longer, and the crawls that compete no longer.
+    pub(crate) fn prune_crawls(&mut self, terms: Terms, now: Millis) {
         self.own_clocks.prune(&self.pace, terms.horizon_ms, now);
+        self.crawl_shares.prune(millis(self.pace.spacing_ms(self.asked_ms(terms))), now);
     }
 
     /// Returns `true` if evicting the site would change no decision that matters.
@@ -350,19 +323,12 @@ impl Site {
     }
 }
 
-/// Returns the time between the requests of two crawls with these intervals.
-fn spacing_ms(
-    pace: &AdaptiveInterval,
-    crawl_delay_ms: Option<u64>,
-    terms: Terms,
-    (one_ms, other_ms): (u64, u64),
-) -> Millis {
-    let base_ms = terms.base_ms(one_ms).min(terms.base_ms(other_ms));
-    Millis::try_from(pace.spacing_ms(base_ms.max(crawl_delay_ms.unwrap_or(0)))).unwrap_or(Millis::MAX)
+fn millis(span_ms: u64) -> Millis {
+    Millis::try_from(span_ms).unwrap_or(Millis::MAX)
 }
 
 fn plus(at_ms: Millis, span_ms: u64) -> Millis {
-    at_ms.saturating_add(Millis::try_from(span_ms).unwrap_or(Millis::MAX))
+    at_ms.saturating_add(millis(span_ms))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl SiteTerms {
         let terms = self.of_site(site);
         let needs_clock = !self.own.is_empty() && terms.site_ms.is_none();
         let own_ms = self.own_ms(crawl).unwrap_or(if needs_clock { terms.rate_ms } else { 0 });
-        Terms { own_ms, ..terms }
+        Terms { own_ms, share: self.controls.share(crawl), ..terms }
     }
 
     /// Returns the terms of a crawl without settings of its own at a site.

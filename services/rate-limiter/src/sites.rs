@@ -222,7 +222,7 @@ impl Sites {
     pub(crate) fn sweep(&mut self, terms: &SiteTerms, now: Millis) {
         self.entries.retain(|name, entry| {
             let terms = terms.of_site(name);
-            entry.site.prune_clocks(terms, now);
+            entry.site.prune_crawls(terms, now);
             entry.in_flight || !entry.site.is_idle(terms, now)
         });
         if self.entries.capacity() > 1024 && self.entries.capacity() / 4 > self.entries.len() {

@@ -5,7 +5,7 @@ use orbweaver_messages::OutcomeKind;
 use super::*;
 use crate::partial_messages::ContextFields;
 
-const TERMS: Terms = Terms { site_ms: None, rate_ms: 1000, own_ms: 0, horizon_ms: 2000 };
+const TERMS: Terms = Terms { site_ms: None, rate_ms: 1000, own_ms: 0, horizon_ms: 2000, share: 100 };
 const T: Millis = 1_000_000_000;
 
 /// Returns an outcome of `a.example`.
@@ -197,9 +197,9 @@ fn clocks_of_crawls_that_delay_nothing_any_longer_are_removed_and_the_others_kee
     for (crawl, own_ms) in [("docs", 1000), ("news", 20_000)] {
         pass(site.decide(crawl, T + 30_000, Terms { own_ms, ..TERMS }, T));
     }
-    site.prune_clocks(TERMS, T + 20_999);
+    site.prune_crawls(TERMS, T + 20_999);
     assert!(!site.own_clocks.is_empty() && !site.is_idle(TERMS, T + 20_999), "scheduled a second after the other one");
     assert_eq!(site.own_clocks.of("docs").planned_ms, None);
-    site.prune_clocks(TERMS, T + 21_000);
+    site.prune_crawls(TERMS, T + 21_000);
     assert!(site.own_clocks.is_empty() && site.is_idle(TERMS, T + 21_000));
 }

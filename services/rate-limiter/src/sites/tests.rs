@@ -1,10 +1,11 @@
 mod crawls;
+mod shares;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use orbweaver_log::TopicPartition;
-use orbweaver_messages::{OutcomeKind, SiteSettings, encode, site_key, topic};
+use orbweaver_messages::{CrawlDefinition, OutcomeKind, SiteSettings, encode, site_key, topic};
 use orbweaver_scope::{ControlChange, ControlRecord};
 use orbweaver_settings::Rate;
 use proptest::prelude::*;
