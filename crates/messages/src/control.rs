@@ -118,7 +118,7 @@ pub struct CrawlDefinition {
     /// Order of its URLs, for those that are admitted from now on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub order: CrawlOrder,
-    /// Share of dispatches and fetch slots, relative to the other crawls that have any to do.
+    /// Share of dispatches, fetch slots and the rate of shared sites, relative to the other crawls that have any to do.
     #[serde(default = "equal_share", skip_serializing_if = "is_equal_share")]
     pub share: u32,
     /// Revisits of its URLs; absent: each is visited once.

@@ -222,7 +222,7 @@ pub struct CrawlsCreate {
 /// Share of a crawl.
 #[derive(Debug, Args)]
 pub struct ShareOption {
-    /// Share of dispatches and fetch slots, relative to the other crawls that have URLs to fetch, from 1 to 10000
+    /// Share of dispatches, fetch slots and the rate of shared sites, relative to the other crawls that have URLs to fetch, from 1 to 10000
     /// [default: 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub share: Option<u32>,

@@ -17,6 +17,7 @@ mod same;
 mod scope;
 mod secured;
 mod seeds;
+mod shares;
 mod site;
 
 use std::time::Duration;
