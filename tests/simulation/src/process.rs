@@ -92,6 +92,7 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
             };
             let events = write_events(parts.log.clone(), view, parts.clock.clone());
             tokio::select! {
+                biased; // In this order, so that a schedule repeats itself.
                 result = serve(stage, NoJobs, NoEffects, parts) => result,
                 never = events => match never {},
             }

@@ -48,6 +48,8 @@ async fn a_cap_holds_over_two_frontiers_and_their_successors_and_is_raised_and_t
     }
     // Pages fetched before also count.
     set(&cluster, &CAP.to_string())?;
+    // On a busy machine the command itself may take longer than the pages up to the cap.
+    let reached = CAP.max(web.log().count());
     let wait = ["status", "--wait", "--json", "--max-time", "100s"];
     let status = orbweaver(&cluster, &wait)?;
     ensure!(status.status.success(), "{}", said(&status));
@@ -61,7 +63,7 @@ async fn a_cap_holds_over_two_frontiers_and_their_successors_and_is_raised_and_t
         reported["pages"].as_u64().is_some_and(|reported| reported >= CAP as u64 && reported <= pages as u64),
         "{status}"
     );
-    ensure!(pages <= CAP + 40, "{pages} pages are too many for a cap of {CAP}");
+    ensure!(pages <= reached + 40, "{pages} pages are too many for a cap of {CAP}, {reached} when it was set");
 
     // The successors of both continue their counts.
     instances.remove(5).kill().await?;
