@@ -6,8 +6,8 @@ const IN_ONE_PLACE: u8 = 32;
 /// Maximum number of distinct words in all places of a site.
 const IN_ALL: usize = 256;
 
-/// The distinct words, as hashes of place and word. Most sites have few: searching a list is faster than a hash table, and takes
-/// a third of the memory.
+/// The distinct words, as hashes of place and word. Most sites have few: a list is smaller than a hash table, and searched without
+/// hashing.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     known: Vec<u32>,
