@@ -11,21 +11,21 @@ use crate::{Millis, is_default};
 pub enum CrawlEventKind {
     /// The crawl is defined.
     Created,
-    /// It is paused: no request is sent for it.
+    /// Paused: no request is sent for the crawl.
     Paused,
-    /// It is no longer paused.
+    /// No longer paused.
     Resumed,
-    /// It is proven to have reached one of its caps: nothing is in flight, and the URLs that are left stay queued.
+    /// Proven to have reached one of its caps: nothing is in flight, and the URLs that are left stay queued.
     Capped,
     /// All its URLs are proven to sleep until their next visit.
     RoundComplete,
-    /// It is proven complete: nothing of it is left to be done.
+    /// Proven complete: nothing of the crawl is left to be done.
     Complete,
-    /// It has URLs to fetch again, after it was complete or capped.
+    /// URLs are left to be fetched again, after the crawl was complete or capped.
     Reopened,
-    /// It is stopped for good: its queued URLs end.
+    /// Stopped for good: the queued URLs of the crawl end.
     Stopped,
-    /// It is deleted.
+    /// The crawl is deleted.
     Deleted,
 }
 

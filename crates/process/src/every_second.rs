@@ -1,4 +1,4 @@
-//! Action that a process repeats beside its stage.
+//! Action that a process repeats alongside its stage.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -7,7 +7,7 @@ use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock as _, SystemClock};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Action of a process, once a second.
+/// Action of a process, once per second.
 pub trait EverySecond: Send {
     /// Subject of the action, for the log.
     const PURPOSE: &'static str;
