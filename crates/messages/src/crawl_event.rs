@@ -29,21 +29,6 @@ pub enum CrawlEventKind {
     Deleted,
 }
 
-impl CrawlEventKind {
-    /// All kinds.
-    pub const ALL: [Self; 9] = [
-        Self::Created,
-        Self::Paused,
-        Self::Resumed,
-        Self::Capped,
-        Self::RoundComplete,
-        Self::Complete,
-        Self::Reopened,
-        Self::Stopped,
-        Self::Deleted,
-    ];
-}
-
 /// Event of a crawl, with its state and counts after it: value of `crawl.events`. A crash may repeat an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrawlEvent {
