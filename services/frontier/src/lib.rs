@@ -25,6 +25,7 @@ pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;
 mod site_pages;
+mod site_slots;
 mod site_weight;
 pub mod sites;
 mod slots;

@@ -4,6 +4,8 @@
 //! ready, the next ranks are read ahead (its *head*). A head may be dropped at any time: it is read again from the
 //! index.
 
+mod places;
+
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
@@ -17,6 +19,7 @@ use crate::{
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
     read_ahead::{Heads, ReadAhead},
+    site_slots::{Place, SiteSlots},
     site_weight::{CrawlTerms, SiteWeight},
     slots::{InFlight, Slots},
 };
@@ -56,6 +59,7 @@ struct SiteQueue {
     /// Number of queued URLs in any state.
     waiting: u32,
     in_flight: InFlight,
+    place: Place,
     /// Number of dispatches of demoted URLs that have ended since the site had any other URL.
     ended_alone: u32,
     crawl_delay_ms: u32,
@@ -91,6 +95,7 @@ pub(crate) struct SiteQueues {
     /// Queues that are ready, by crawl.
     ready: FairQueue<CrawlKey, QueueKey>,
     shares: CrawlShares,
+    slots: SiteSlots,
     paused: BinaryHeap<Reverse<(Millis, QueueKey)>>,
 }
 
@@ -169,6 +174,7 @@ impl SiteQueues {
         site.waiting = site.waiting.saturating_sub(1);
         self.capped = self.capped.saturating_sub(usize::from(site.capped));
         self.sweep(id, now);
+        self.call(now);
     }
 
     /// Makes a URL of this site available for dispatch.
@@ -223,9 +229,12 @@ impl SiteQueues {
                 let time = time.max(0) as f32;
                 site.round_trip_ms += SMOOTHING * (time - site.round_trip_ms);
             }
+            let slots = round_trip_ms.map(|_| site.slots(&self.terms).all);
+            self.slots.end(&mut site.place, slots, now);
         }
         self.make_ready(id, now);
         self.sweep(id, now);
+        self.call(now);
     }
 
     /// Cancels the dispatch of the URL of this entry, which `next` returned: it is queued with the rank `to`, or no
@@ -235,6 +244,7 @@ impl SiteQueues {
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
             self.shares.remove(entry.crawl);
+            self.slots.end(&mut site.place, None, now);
         }
         match to {
             Some(rank) => self.enqueue(id, rank, now),
@@ -243,6 +253,7 @@ impl SiteQueues {
                 self.remove_url(id, now);
             }
         }
+        self.call(now);
     }
 
     /// Returns the page cap per site of a crawl.
@@ -318,8 +329,10 @@ impl SiteQueues {
         {
             self.paused.pop();
             self.make_ready(id, now);
+            self.settle(id, now);
             self.sweep(id, now);
         }
+        self.call(now);
     }
 
     /// Returns the time at which the next pause ends.
@@ -345,7 +358,13 @@ impl SiteQueues {
             let Some(site) = self.sites.get_mut(&id) else { continue };
             site.is_ready = false;
             if !site.may_dispatch(&self.terms, now) {
+                self.settle(id, now);
                 self.sweep(id, now);
+                self.call(now);
+                continue;
+            }
+            let terms = (self.terms.of(site.crawl).share, site.slots(&self.terms).all);
+            if !self.slots.add(id, &mut site.place, terms) {
                 continue;
             }
             let ahead = site.ahead(&self.terms);
@@ -384,6 +403,8 @@ impl SiteQueues {
             && let Some(mut site) = self.sites.remove(&id)
         {
             self.heads.forget(&mut site.head);
+            self.slots.settle(&mut site.place, Millis::MAX);
+            self.slots.withdraw(id, &site.place);
         }
     }
 

@@ -37,6 +37,7 @@ use crate::{
     offsets::Offsets,
     revisit::EndedVisit,
     site_pages::SitePageCounts,
+    site_slots::SiteKey,
     site_weight::CrawlTerms,
     sites::{SiteQueues, Source},
 };
@@ -251,6 +252,10 @@ impl PartitionFrontier {
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.context.fingerprint;
             let entry = IndexEntry { site, demoted: is_demoted(rank), ..IndexEntry::of(&waiting, offset, Millis::MAX) };
+            if !self.sites.join(&entry, SiteKey::of(&waiting.context.site), turn.now) {
+                passed_over += 1;
+                continue;
+            }
             if turn.pages.slack_of(&waiting.context.crawl, waiting.context.visit > 0) == 0 {
                 self.pause_for_cap(&waiting.context, &entry, turn.now);
                 passed_over += 1;

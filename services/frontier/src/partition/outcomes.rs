@@ -128,7 +128,7 @@ impl PartitionFrontier {
                 // If the rate-limiter's clock is behind the local one, that time has passed already, and the deferral
                 // would be repeated immediately.
                 let rest_ms = retry_at_ms.saturating_sub(outcome.ended_at_ms).clamp(0, DEFERRED_AT_LEAST_MS);
-                self.sites.pause(entry.site, retry_at_ms.max(turn.now.saturating_add(rest_ms)));
+                self.sites.defer(&entry, retry_at_ms.max(turn.now.saturating_add(rest_ms)));
                 if resets {
                     self.rewrite(entry, waiting, vec![origin], turn);
                 } else {
