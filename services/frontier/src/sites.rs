@@ -21,7 +21,7 @@ use crate::{
     read_ahead::{Heads, ReadAhead},
     site_slots::{Place, SiteSlots},
     site_weight::{CrawlTerms, SiteWeight},
-    slots::{InFlight, Slots},
+    slots::{InFlight, Slots, Window},
 };
 
 /// Weight of a new time from dispatch to outcome, or of a new score, in the smoothed one.
@@ -60,6 +60,7 @@ struct SiteQueue {
     waiting: u32,
     in_flight: InFlight,
     place: Place,
+    window: Window,
     /// Number of dispatches of demoted URLs that have ended since the site had any other URL.
     ended_alone: u32,
     crawl_delay_ms: u32,
@@ -144,7 +145,7 @@ impl SiteQueues {
         }
     }
 
-    /// Ends the pauses of the queues of a crawl.
+    /// Ends the pauses of the queues of a crawl, and the limits that follow its deferrals.
     pub(crate) fn end_pauses(&mut self, crawl: CrawlKey, now: Millis) {
         let of_crawl = self.sites.iter().filter(|(_, site)| site.crawl == crawl);
         let mut ids: Vec<QueueKey> = of_crawl.map(|(id, _)| *id).collect();
@@ -152,7 +153,7 @@ impl SiteQueues {
         ids.sort_unstable();
         for id in ids {
             if let Some(site) = self.sites.get_mut(&id) {
-                (site.resume_at_ms, site.awaits_outcome) = (0, false);
+                (site.resume_at_ms, site.awaits_outcome, site.window) = (0, false, Window::default());
             }
             self.make_ready(id, now);
         }
@@ -230,6 +231,9 @@ impl SiteQueues {
                 site.round_trip_ms += SMOOTHING * (time - site.round_trip_ms);
             }
             let slots = round_trip_ms.map(|_| site.slots(&self.terms).all);
+            if let Some(slots) = slots {
+                site.window.grow(slots);
+            }
             self.slots.end(&mut site.place, slots, now);
         }
         self.make_ready(id, now);
@@ -367,6 +371,7 @@ impl SiteQueues {
             if !self.slots.add(id, &mut site.place, terms) {
                 continue;
             }
+            site.window.begin(site.in_flight);
             let ahead = site.ahead(&self.terms);
             site.read_from = self.heads.pop(&mut site.head, (id, site.read_from), ahead, source)?;
             let rank = site.read_from;
@@ -426,6 +431,9 @@ impl SiteQueue {
             return false;
         }
         let slots = self.slots(terms);
+        if !self.window.admits(self.in_flight) {
+            return false;
+        }
         if self.queued > self.queued_demoted {
             slots.admit_front(self.in_flight)
         } else {

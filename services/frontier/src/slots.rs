@@ -101,6 +101,50 @@ impl Slots {
     }
 }
 
+/// Limit of a queue's dispatches in flight that follows deferrals: after one, the queue has one dispatch more in flight than it has then,
+/// and one more with each request. So it has as many as the rate-limiter has times for, and few of them are deferred.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Window {
+    /// No limit.
+    #[default]
+    Open,
+    /// A dispatch was deferred; its next one determines the limit.
+    Closed,
+    Most(u32),
+}
+
+impl Window {
+    /// Notes a deferral.
+    pub(crate) fn close(&mut self) {
+        *self = Self::Closed;
+    }
+
+    /// Returns `true` if another dispatch may be in flight.
+    pub(crate) fn admits(self, in_flight: InFlight) -> bool {
+        match self {
+            Self::Open | Self::Closed => true,
+            Self::Most(most) => in_flight.all() < u64::from(most),
+        }
+    }
+
+    /// Begins with the first dispatch after a deferral.
+    pub(crate) fn begin(&mut self, in_flight: InFlight) {
+        if *self == Self::Closed {
+            *self = Self::Most(u32::try_from(in_flight.all()).unwrap_or(u32::MAX).saturating_add(1));
+        }
+    }
+
+    /// Notes a request; at as many as the queue has slots, the limit ends.
+    pub(crate) fn grow(&mut self, slots: u32) {
+        if let Self::Most(most) = self {
+            *most = most.saturating_add(1);
+            if *most >= slots {
+                *self = Self::Open;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -214,6 +258,23 @@ mod tests {
             }
             prop_assert!(rounds > 0 && site.queued.is_empty(), "{:?} is left", site.queued);
         }
+    }
+
+    #[test]
+    fn after_a_deferral_one_more_dispatch_than_then_is_in_flight_and_one_more_with_each_request() {
+        let (mut window, flight) = (Window::default(), |normal| InFlight { normal, demoted: 1 });
+        assert!(window.admits(flight(4095)));
+        window.close();
+        window.close();
+        window.begin(flight(2));
+        assert_eq!([2, 3, 4].map(|normal| window.admits(flight(normal))), [true, false, false]);
+        window.begin(flight(9));
+        window.grow(6);
+        assert_eq!([3, 4].map(|normal| window.admits(flight(normal))), [true, false], "it has begun");
+        window.grow(6);
+        assert_eq!(window, Window::Open, "six slots");
+        window.grow(6);
+        assert_eq!(window, Window::Open);
     }
 
     #[test]

@@ -31,6 +31,7 @@ impl SiteQueues {
         self.pause(entry.site, until_ms);
         let share = self.terms.of(entry.crawl).share;
         if let Some(site) = self.sites.get_mut(&entry.site) {
+            site.window.close();
             self.slots.keep(entry.site, &mut site.place, (share, site.resume_at_ms));
         }
     }

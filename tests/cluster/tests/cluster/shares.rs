@@ -80,7 +80,8 @@ async fn dispatches(instances: &[Instance]) -> Result<(f64, f64)> {
 #[ignore = "needs the servers of tests/stack"]
 async fn crawls_at_the_same_sites_have_requests_in_proportion_to_their_shares() -> Result<()> {
     let crawls = [("light".to_owned(), 100), ("heavy".to_owned(), 300)];
-    let Counted { requests, .. } = count(&crawls, 2, 40, 600).await?;
+    let Counted { requests, deferred } = count(&crawls, 2, 40, 600).await?;
+    ensure!(deferred < 2.0, "{deferred} deferrals for each request");
     let ratio = requests[1] as f64 / requests[0] as f64;
     ensure!((2.4..=3.75).contains(&ratio), "{requests:?}: {ratio}");
     Ok(())
@@ -92,6 +93,6 @@ async fn sixty_crawls_at_one_site_have_their_turns_and_few_deferrals() -> Result
     let crawls: Vec<_> = (0..60).map(|number| (format!("crawl{number}"), 100)).collect();
     let Counted { requests, deferred } = count(&crawls, 1, 2, 600).await?;
     ensure!(requests.iter().all(|requests| (5..=15).contains(requests)), "{requests:?}");
-    ensure!(deferred < 3.0, "{deferred} deferrals for each request");
+    ensure!(deferred < 10.0, "{deferred} deferrals for each request");
     Ok(())
 }
