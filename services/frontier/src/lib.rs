@@ -3,7 +3,7 @@
 //! A queued URL is a record in `crawl.frontier`; its offset completes when the URL ends: when its tombstone is durable.
 //! All other state is an index over that log. On local disk, the index has a checkpoint; a partition is restored from
 //! there if the checkpoint is verified, and otherwise from the commit point. Memory holds the state that is not in the
-//! log yet, and about a hundred bytes per site.
+//! log yet, and about 150 bytes per site.
 
 pub mod config;
 mod counted;

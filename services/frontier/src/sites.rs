@@ -1,6 +1,6 @@
 //! Scheduling of site queues: the next one to dispatch from, and those that are paused.
 //!
-//! A site with queued URLs takes about a hundred bytes here; the URLs themselves are in the index. For a site that is
+//! A site with queued URLs takes about 150 bytes here; the URLs themselves are in the index. For a site that is
 //! ready, the next ranks are read ahead (its *head*). A head may be dropped at any time: it is read again from the
 //! index.
 
