@@ -4,7 +4,7 @@
 //! ready, the next ranks are read ahead (its *head*). A head may be dropped at any time: it is read again from the
 //! index.
 
-mod places;
+mod seats;
 
 use std::{
     cmp::Reverse,
@@ -19,7 +19,7 @@ use crate::{
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
     read_ahead::{Heads, ReadAhead},
-    site_slots::{Place, SiteSlots},
+    site_slots::{Seat, SiteSlots},
     site_weight::{CrawlTerms, SiteWeight},
     slots::{InFlight, Slots, Window},
 };
@@ -59,7 +59,7 @@ struct SiteQueue {
     /// Number of queued URLs in any state.
     waiting: u32,
     in_flight: InFlight,
-    place: Place,
+    seat: Seat,
     window: Window,
     /// Number of dispatches of demoted URLs that have ended since the site had any other URL.
     ended_alone: u32,
@@ -234,7 +234,7 @@ impl SiteQueues {
             if let Some(slots) = slots {
                 site.window.grow(slots);
             }
-            self.slots.end(&mut site.place, slots, now);
+            self.slots.end(&mut site.seat, slots, now);
         }
         self.make_ready(id, now);
         self.sweep(id, now);
@@ -248,7 +248,7 @@ impl SiteQueues {
         if let Some(site) = self.sites.get_mut(&id) {
             site.cancel(entry);
             self.shares.remove(entry.crawl);
-            self.slots.end(&mut site.place, None, now);
+            self.slots.end(&mut site.seat, None, now);
         }
         match to {
             Some(rank) => self.enqueue(id, rank, now),
@@ -368,7 +368,7 @@ impl SiteQueues {
                 continue;
             }
             let terms = (self.terms.of(site.crawl).share, site.slots(&self.terms).all);
-            if !self.slots.add(id, &mut site.place, terms) {
+            if !self.slots.add(id, &mut site.seat, terms) {
                 continue;
             }
             site.window.begin(site.in_flight);
@@ -408,8 +408,8 @@ impl SiteQueues {
             && let Some(mut site) = self.sites.remove(&id)
         {
             self.heads.forget(&mut site.head);
-            self.slots.settle(&mut site.place, Millis::MAX);
-            self.slots.withdraw(id, &site.place);
+            self.slots.settle(&mut site.seat, Millis::MAX);
+            self.slots.withdraw(id, &site.seat);
         }
     }
 

@@ -120,7 +120,7 @@ impl Site {
 }
 
 #[test]
-fn a_thousand_crawls_at_a_slow_site_have_a_few_dispatches_in_flight_and_their_turns_by_their_shares() {
+fn a_thousand_crawls_at_a_slow_site_have_a_few_dispatches_in_flight_and_requests_by_their_shares() {
     let shares: Vec<u32> = (0..1000).map(|crawl| if crawl % 2 == 0 { 100 } else { 300 }).collect();
     let mut site = Site::new(1_000, &shares, 1_000);
     for _ in 0..20_000 {
@@ -155,7 +155,7 @@ fn crawls_at_a_fast_site_divide_its_slots_by_their_shares_until_one_of_them_is_a
 }
 
 #[test]
-fn crawls_that_come_one_by_one_and_are_deferred_have_their_turns() {
+fn crawls_that_come_one_by_one_and_are_deferred_have_as_many_requests_each() {
     let mut site = Site::new(100, &[100; 60], 0);
     // As at a rate-limiter: a time for each request within half a second, first to those that had the fewest, and a deferral beyond it.
     let (mut next_ms, mut deferred) = (0, 0);
@@ -209,7 +209,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn crawls_at_one_site_have_at_most_as_many_places_as_it_has_slots_and_all_of_their_urls_end(
+    fn crawls_at_one_site_have_at_most_as_many_seats_as_it_has_slots_and_all_of_their_urls_end(
         interval_ms in prop::sample::select(vec![0, 100, 250, 1_000, 30_000]),
         shares in prop::collection::vec(1..1000u32, 1..40),
         ops in prop::collection::vec(op(), 0..300),

@@ -89,7 +89,7 @@ async fn crawls_at_the_same_sites_have_requests_in_proportion_to_their_shares() 
 
 #[tokio::test]
 #[ignore = "needs the servers of tests/stack"]
-async fn sixty_crawls_at_one_site_have_their_turns_and_few_deferrals() -> Result<()> {
+async fn sixty_crawls_at_one_site_have_as_many_requests_each_and_few_deferrals() -> Result<()> {
     let crawls: Vec<_> = (0..60).map(|number| (format!("crawl{number}"), 100)).collect();
     let Counted { requests, deferred } = count(&crawls, 1, 2, 600).await?;
     ensure!(requests.iter().all(|requests| (5..=15).contains(requests)), "{requests:?}");
