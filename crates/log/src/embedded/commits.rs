@@ -92,7 +92,7 @@ impl Commits {
     ) -> Result<(), LogError> {
         let mut current = self.current();
         disk.check_writable()?;
-        let mut buffer = disk.buffer();
+        let mut buffer = vec![];
         let mut next = current.next;
         for (tp, commit) in &commits {
             put_entry(&mut buffer, next, group, (tp.topic.0, tp.partition, commit));
@@ -107,7 +107,6 @@ impl Commits {
         }
         current.len += buffer.len() as u64;
         current.next = next;
-        disk.give_back(buffer);
         current.table.extend(commits.into_iter().map(|(tp, commit)| (key(group, tp), commit)));
         self.dirty.store(true, Ordering::Release);
         Ok(())

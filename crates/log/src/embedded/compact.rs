@@ -18,9 +18,10 @@ use std::{
 use orbweaver_messages::Millis;
 
 use super::{
+    block::FrameWriter,
     disk::Disk,
     files::{FileKey, at, create, remove, sync_dir},
-    frame::{Frame, Kind, put_seal},
+    frame::{Frame, Kind},
     frame_reader::{Chunk, FrameReader},
     partition::PartitionLog,
     segment::Segment,
@@ -133,7 +134,7 @@ fn each(
 struct Copy {
     path: PathBuf,
     file: File,
-    buffer: Vec<u8>,
+    buffer: FrameWriter,
     len: u64,
     max_ms: Millis,
     inputs: Vec<Segment>,
@@ -143,7 +144,7 @@ impl Copy {
     fn begin(partition: &PartitionLog, base: Offset) -> Result<Self, LogError> {
         let path = partition.dir.join(format!("{base:020}.tmp"));
         let file = create(&path)?;
-        Ok(Self { path, file, buffer: vec![], len: 0, max_ms: Millis::MIN, inputs: vec![] })
+        Ok(Self { path, file, buffer: FrameWriter::default(), len: 0, max_ms: Millis::MIN, inputs: vec![] })
     }
 
     /// Returns whether another segment fits: the copy is still small, and at worst stays within twice the segment size.
@@ -153,14 +154,15 @@ impl Copy {
     }
 
     fn put(&mut self, frame: &Frame) -> Result<(), LogError> {
-        self.buffer.extend_from_slice(&frame.raw);
+        self.buffer.copy(frame);
         self.max_ms = self.max_ms.max(frame.timestamp_ms);
         if self.buffer.len() >= PIECE_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), LogError> {
-        self.file.write_all_at(&self.buffer, self.len).map_err(at(&self.path))?;
-        self.len += self.buffer.len() as u64;
+        let frames = self.buffer.finish();
+        self.file.write_all_at(frames, self.len).map_err(at(&self.path))?;
+        self.len += frames.len() as u64;
         self.buffer.clear();
         Ok(())
     }
@@ -170,7 +172,7 @@ impl Copy {
         let (Some(first), Some(last)) = (self.inputs.first().copied(), self.inputs.last().copied()) else {
             return Ok(());
         };
-        put_seal(&mut self.buffer, Kind::CompactedSeal, last.end, self.max_ms);
+        self.buffer.seal(Kind::CompactedSeal, last.end, self.max_ms);
         self.flush()?;
         disk.synced(self.file.sync_data().map_err(at(&self.path)))?;
         let path = partition.path(first.base);

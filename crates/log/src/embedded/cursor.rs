@@ -93,7 +93,7 @@ impl Cursor {
         let partition = Arc::clone(&self.partition);
         let Some((segment, mut spot, file)) = self.locate(disk)? else { return Ok(false) };
         let path = partition.path(segment.base);
-        let mut walk = FrameReader::new(&path, &file, spot.position, segment.len, chunk);
+        let mut walk = FrameReader::new(&path, &file, spot.position, segment.len, chunk).starting_at(self.offset);
         while !room.is_none() {
             let Some(frame) = walk.next()? else { break };
             if frame.kind == Kind::Record && frame.offset >= self.offset {

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     Options,
+    block::FrameWriter,
     files::{Files, at, remove, sync_dir},
 };
 use crate::LogError;
@@ -25,7 +26,7 @@ pub(super) struct Disk {
     pub(super) dir: PathBuf,
     pub(super) options: Options,
     pub(super) files: Files,
-    buffers: Mutex<Vec<Vec<u8>>>,
+    buffers: Mutex<Vec<FrameWriter>>,
     /// Reason for refusing writes.
     failed: OnceLock<String>,
 }
@@ -79,12 +80,12 @@ impl Disk {
     }
 
     /// Returns an empty buffer from the pool.
-    pub(super) fn buffer(&self) -> Vec<u8> {
+    pub(super) fn buffer(&self) -> FrameWriter {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
     /// Returns a buffer to the pool.
-    pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
+    pub(super) fn give_back(&self, mut buffer: FrameWriter) {
         let mut kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT_BUFFERS && buffer.capacity() <= KEPT_BUFFER_BYTES {
             buffer.clear();

@@ -6,7 +6,8 @@
 //!       key   value   headers: u16 name length, name, u32 value length, value
 //! ```
 //! A length of `0xffff_ffff` means "none". A complete segment ends with a seal: a frame without key, value and headers.
-//! The offset of a seal is the end of the segment, its timestamp the latest in it.
+//! The offset of a seal is the end of the segment, its timestamp the latest in it. [`super::block`] has the format of
+//! compressed records.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -36,6 +37,8 @@ pub(super) enum Kind {
     Seal = 1,
     /// End of a compacted segment.
     CompactedSeal = 2,
+    /// Compressed records.
+    Block = 3,
 }
 
 /// A frame with a valid checksum.
@@ -75,6 +78,11 @@ pub(super) fn look(bytes: &[u8]) -> Look {
     if crc32fast::hash(body) == checksum { Look::Whole(total) } else { Look::Damaged("the checksum is wrong") }
 }
 
+/// Returns the size of the frame at the start of `bytes`, without validation.
+pub(super) fn total_bytes(bytes: &[u8]) -> Option<usize> {
+    Some(HEAD_BYTES + u32_at(bytes, 0)? as usize)
+}
+
 /// Returns the offset of the frame that may be at the start of `bytes`, without validation.
 pub(super) fn offset_unchecked(bytes: &[u8]) -> Option<Offset> {
     let bytes = bytes.get(HEAD_BYTES + 1..HEAD_BYTES + 9)?;
@@ -90,6 +98,7 @@ impl Frame {
             [0] => Kind::Record,
             [1] => Kind::Seal,
             [2] => Kind::CompactedSeal,
+            [3] => Kind::Block,
             _ => return Err("the kind of a record is unknown"),
         };
         let offset = Offset::from_le_bytes(fields.array().ok_or(SHORT)?);
@@ -104,6 +113,10 @@ impl Frame {
 
     pub(super) fn key(&self) -> Option<&[u8]> {
         self.raw.get(self.key.clone()?)
+    }
+
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.raw.get(self.value.clone()?)
     }
 
     pub(super) fn is_tombstone(&self) -> bool {
@@ -131,11 +144,17 @@ impl Frame {
     }
 }
 
-/// Appends the frame of `record`, at `offset`. The caller has checked the sizes.
+/// Returns the size of the frame of `record`, in bytes.
+pub(super) fn frame_bytes(record: &Record) -> usize {
+    let headers: usize = record.headers.iter().map(|(name, value)| 2 + name.len() + 4 + value.len()).sum();
+    MIN_FRAME + record.key.as_ref().map_or(0, Bytes::len) + record.value.as_ref().map_or(0, Bytes::len) + headers
+}
+
+/// Appends the frame of `record`, at `offset`, without its checksum. The caller has checked the sizes.
 pub(super) fn put_record(to: &mut Vec<u8>, offset: Offset, record: &Record) {
     let stamp = (Kind::Record, offset, record.timestamp_ms);
     let headers = record.headers.iter().map(|(name, value)| (*name, value.as_ref()));
-    put(to, stamp, (record.key.as_deref(), record.value.as_deref()), headers);
+    put_unchecked(to, stamp, (record.key.as_deref(), record.value.as_deref()), headers);
 }
 
 /// Appends a seal: the segment ends before `end`, and its latest timestamp is `max_ms`.
@@ -145,6 +164,17 @@ pub(super) fn put_seal(to: &mut Vec<u8>, kind: Kind, end: Offset, max_ms: Millis
 
 /// Appends a frame of any kind.
 pub(super) fn put<'a>(
+    to: &mut Vec<u8>,
+    stamp: (Kind, Offset, Millis),
+    parts: (Option<&[u8]>, Option<&[u8]>),
+    headers: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
+) {
+    let from = to.len();
+    put_unchecked(to, stamp, parts, headers);
+    put_checksum(to, from);
+}
+
+fn put_unchecked<'a>(
     to: &mut Vec<u8>,
     (kind, offset, timestamp_ms): (Kind, Offset, Millis),
     (key, value): (Option<&[u8]>, Option<&[u8]>),
@@ -166,10 +196,26 @@ pub(super) fn put<'a>(
         to.extend_from_slice(&length(value).to_le_bytes());
         to.extend_from_slice(value);
     }
-    let body = to.get(from + HEAD_BYTES..).unwrap_or_default();
-    let head = (u64::from(crc32fast::hash(body)) << 32 | u64::from(length(body))).to_le_bytes();
-    if let Some(tp) = to.get_mut(from..from + HEAD_BYTES) {
-        tp.copy_from_slice(&head);
+    let body = length(to.get(from + HEAD_BYTES..).unwrap_or_default());
+    if let Some(head) = to.get_mut(from..from + 4) {
+        head.copy_from_slice(&body.to_le_bytes());
+    }
+}
+
+/// Sets the checksum of the last frame, which begins at `from`.
+pub(super) fn put_checksum(frames: &mut [u8], from: usize) {
+    let checksum = crc32fast::hash(frames.get(from + HEAD_BYTES..).unwrap_or_default());
+    set_checksum(frames, from, checksum);
+}
+
+/// Replaces the checksum of the frame that begins at `from` by 0.
+pub(super) fn remove_checksum(frames: &mut [u8], from: usize) {
+    set_checksum(frames, from, 0);
+}
+
+fn set_checksum(frames: &mut [u8], from: usize, checksum: u32) {
+    if let Some(head) = frames.get_mut(from + 4..from + HEAD_BYTES) {
+        head.copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
@@ -233,6 +279,7 @@ mod tests {
     fn framed(record: &Record, offset: Offset) -> Vec<u8> {
         let mut bytes = vec![];
         put_record(&mut bytes, offset, record);
+        put_checksum(&mut bytes, 0);
         bytes
     }
 
@@ -241,6 +288,7 @@ mod tests {
         fn a_record_comes_back_as_it_was(record in records(), offset in any::<u64>()) {
             let bytes = framed(&record, offset);
             prop_assert_eq!(look(&bytes), Look::Whole(bytes.len()));
+            prop_assert_eq!(frame_bytes(&record), bytes.len());
             prop_assert_eq!(offset_unchecked(&bytes), Some(offset));
             let back = Frame::parse(bytes.into()).unwrap().deliver(TP).unwrap();
             let headers: Vec<_> = back.headers.iter().map(|(name, value)| (&**name, value.clone())).collect();

@@ -1,14 +1,15 @@
 //! Iteration over the frames of a file, from a given position.
 
-use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path, vec};
 
 use bytes::{Bytes, BytesMut};
 
 use super::{
+    block,
     files::{at, corrupt},
-    frame::{Frame, HEAD_BYTES, Look, look},
+    frame::{Frame, HEAD_BYTES, Kind, Look, look},
 };
-use crate::LogError;
+use crate::{LogError, Offset};
 
 /// Read size, more for larger records. Delivered records share these bytes, so a small record that is kept holds on to
 /// this much memory.
@@ -34,12 +35,18 @@ impl Chunk {
     }
 }
 
-/// Iterator over the frames of a file.
+/// Iterator over the records and seals of a file.
 pub(super) struct FrameReader<'a> {
     path: &'a Path,
     file: &'a File,
-    /// Position of the next frame.
+    /// Position of the next frame, or of the block that has the next record.
     position: u64,
+    /// Records of that block that have not been returned.
+    block: vec::IntoIter<Frame>,
+    /// End of that block.
+    block_end: u64,
+    /// Blocks that end before this offset are passed over.
+    from: Offset,
     /// End of the iteration.
     len: u64,
     bytes: Bytes,
@@ -48,25 +55,46 @@ pub(super) struct FrameReader<'a> {
 
 impl<'a> FrameReader<'a> {
     pub(super) fn new(path: &'a Path, file: &'a File, position: u64, len: u64, chunk: &'a mut Chunk) -> Self {
-        Self { path, file, position, len, bytes: Bytes::new(), chunk }
+        let block = vec![].into_iter();
+        Self { path, file, position, block, block_end: position, from: 0, len, bytes: Bytes::new(), chunk }
     }
 
+    /// Permits to pass over records before this offset.
+    pub(super) fn starting_at(self, from: Offset) -> Self {
+        Self { from, ..self }
+    }
+
+    /// Returns the position from which the next record is read again: within a block, its start.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Returns the next frame; `None` at the end. After an error, the position is that of the damage.
+    /// Returns the next record or seal; `None` at the end. After an error, the position is that of the damage.
     pub(super) fn next(&mut self) -> Result<Option<Frame>, LogError> {
-        if self.position >= self.len {
-            return Ok(None);
-        }
         loop {
+            if let Some(record) = self.block.next() {
+                if self.block.as_slice().is_empty() {
+                    self.position = self.block_end;
+                }
+                return Ok(Some(record));
+            }
+            if self.position >= self.len {
+                return Ok(None);
+            }
             match look(&self.bytes) {
                 Look::Whole(total) => {
-                    let frame = Frame::parse(self.bytes.split_to(total));
-                    let frame = frame.map_err(|reason| corrupt(self.path, self.position, reason))?;
-                    self.position += total as u64;
-                    return Ok(Some(frame));
+                    let damaged = |reason| corrupt(self.path, self.position, reason);
+                    let frame = Frame::parse(self.bytes.split_to(total)).map_err(damaged)?;
+                    let end = self.position + total as u64;
+                    if frame.kind == Kind::Block && block::last_offset(&frame).is_none_or(|last| last >= self.from) {
+                        self.block = block::open(&frame).map_err(damaged)?.into_iter();
+                        self.block_end = end;
+                        continue;
+                    }
+                    self.position = end;
+                    if frame.kind != Kind::Block {
+                        return Ok(Some(frame));
+                    }
                 }
                 Look::Damaged(reason) => return Err(corrupt(self.path, self.position, reason)),
                 Look::Short(needed) => self.fill(needed)?,

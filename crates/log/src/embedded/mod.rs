@@ -25,6 +25,7 @@
 //!
 //! `docs/adr/0002-embedded-log.md` gives the reasons for this design and the measurements.
 
+mod block;
 mod checkpoint;
 mod commits;
 mod compact;
@@ -249,7 +250,7 @@ fn offset_at(shared: &Shared, tp: TopicPartition, timestamp_ms: Millis) -> Resul
         };
         let path = partition.path(segment.base);
         let mut chunk = Chunk::default();
-        let mut walk = FrameReader::new(&path, &file, 0, segment.len, &mut chunk);
+        let mut walk = FrameReader::new(&path, &file, 0, segment.len, &mut chunk).starting_at(from);
         while let Some(frame) = walk.next()? {
             if frame.kind == Kind::Record && frame.offset >= from && frame.timestamp_ms >= timestamp_ms {
                 return Ok(frame.offset);

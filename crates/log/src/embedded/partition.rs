@@ -14,10 +14,11 @@ use std::{
 };
 
 use super::{
+    block::FrameWriter,
     checkpoint::Entry,
     disk::Disk,
     files::{FileKey, at, create, remove, sync_dir},
-    frame::{Kind, put_record, put_seal},
+    frame::{Kind, put_seal},
     segment::{self, Segment, Segments},
 };
 use crate::{LogError, Offset, Record, TopicPartition, TopicSpec};
@@ -130,39 +131,40 @@ impl PartitionLog {
         &self,
         disk: &Disk,
         writer: &mut Writer,
-        buffer: &mut Vec<u8>,
+        buffer: &mut FrameWriter,
         records: impl Iterator<Item = &'a Record>,
     ) -> Result<(), LogError> {
         for record in records {
             if writer.open && writer.last.len + buffer.len() as u64 >= disk.options.segment_bytes {
-                self.flush(disk, writer, buffer)?;
+                self.flush(disk, writer, buffer.finish())?;
+                buffer.clear();
                 self.seal(disk, writer)?;
             }
             if !writer.open {
                 self.begin(disk, writer)?;
             }
-            put_record(buffer, writer.last.end, record);
+            buffer.add(writer.last.end, record);
             writer.last.end += 1;
             writer.last.max_ms = writer.last.max_ms.max(record.timestamp_ms);
             if buffer.len() >= PIECE_BYTES {
-                self.flush(disk, writer, buffer)?;
+                self.flush(disk, writer, buffer.finish())?;
+                buffer.clear();
             }
         }
-        self.flush(disk, writer, buffer)?;
+        self.flush(disk, writer, buffer.finish())?;
         self.publish(writer);
         Ok(())
     }
 
-    /// Writes the buffer to the file.
-    fn flush(&self, disk: &Disk, writer: &mut Writer, buffer: &mut Vec<u8>) -> Result<(), LogError> {
-        if buffer.is_empty() {
+    /// Writes these frames to the file.
+    fn flush(&self, disk: &Disk, writer: &mut Writer, frames: &[u8]) -> Result<(), LogError> {
+        if frames.is_empty() {
             return Ok(());
         }
         let Segment { base, len, .. } = writer.last;
         let file = self.file(disk, base, 0)?;
-        file.write_all_at(buffer, len).map_err(|error| at(&self.path(base))(error))?;
-        writer.last.len += buffer.len() as u64;
-        buffer.clear();
+        file.write_all_at(frames, len).map_err(|error| at(&self.path(base))(error))?;
+        writer.last.len += frames.len() as u64;
         if writer.unsynced.last() != Some(&base) {
             writer.unsynced.push(base);
         }
@@ -173,7 +175,7 @@ impl PartitionLog {
     fn seal(&self, disk: &Disk, writer: &mut Writer) -> Result<(), LogError> {
         let mut seal = vec![];
         put_seal(&mut seal, Kind::Seal, writer.last.end, writer.last.max_ms);
-        self.flush(disk, writer, &mut seal)?;
+        self.flush(disk, writer, &seal)?;
         self.publish(writer);
         writer.open = false;
         Ok(())

@@ -11,9 +11,10 @@
 use std::{collections::VecDeque, fs::File, os::unix::fs::FileExt, path::Path};
 
 use super::{
+    block::RECORDS_PER_BYTE,
     checkpoint::{Checkpoint, Entry},
     files::{at, corrupt, open, remove, sync_dir},
-    frame::{Frame, Kind, Look, MIN_FRAME, look, offset_unchecked},
+    frame::{Frame, Kind, Look, look, offset_unchecked},
     frame_reader::{Chunk, FrameReader},
     partition::Writer,
     segment::{Segment, Segments, bases, path, sealed},
@@ -120,7 +121,7 @@ fn record_follows(path: &Path, file: &File, (from, len): (u64, u64), end: Offset
     // At most the length of a segment and a record.
     let mut rest = vec![0; usize::try_from(len - from).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut rest, from).map_err(at(path))?;
-    let most = end.saturating_add(rest.len() as u64 / MIN_FRAME as u64 + 1);
+    let most = end.saturating_add(rest.len() as u64 * RECORDS_PER_BYTE);
     Ok((1..rest.len()).any(|at| {
         let Some(bytes) = rest.get(at..) else { return false };
         // Computes the checksum only where the offset is plausible.

@@ -90,7 +90,7 @@ pub(super) fn sealed(path: &Path, file: &File, base: Offset) -> Result<Segment, 
         return Err(unsealed());
     }
     let seal = Frame::parse(bytes.into()).map_err(|reason| corrupt(path, seal_at, reason))?;
-    if seal.kind == Kind::Record || seal.offset < base {
+    if !matches!(seal.kind, Kind::Seal | Kind::CompactedSeal) || seal.offset < base {
         return Err(unsealed());
     }
     let compacted = seal.kind == Kind::CompactedSeal;

@@ -53,6 +53,44 @@ async fn a_tail_that_is_torn_anywhere_is_cut_off() {
     }
 }
 
+/// Returns the log of a killed process, with a record and a block of eight in one segment, and the start and end of the block.
+async fn a_block() -> (tempfile::TempDir, u64, u64) {
+    let (dir, log) = created();
+    let at = tp(KEEP, 0);
+    let mut numbers = (0..1_500).filter(|number| number * 7_919 % 1_500 < 100);
+    append(&log, at, numbers.next()).await;
+    let length = || fs::metadata(&files(dir.path(), at)[0]).unwrap().len();
+    let begin = length();
+    append(&log, at, numbers.take(8)).await;
+    let end = length();
+    (killed(dir.path()), begin, end)
+}
+
+#[tokio::test]
+async fn a_torn_block_is_cut_off_with_all_its_records() {
+    let (origin, begin, end) = a_block().await;
+    let at = tp(KEEP, 0);
+    for cut in (begin..end).step_by(11).chain([end - 1, end]) {
+        let dir = killed(origin.path());
+        fs::OpenOptions::new().write(true).open(&files(dir.path(), at)[0]).unwrap().set_len(cut).unwrap();
+        let log = open(dir.path());
+        let kept = if cut == end { 9 } else { 1 };
+        assert_eq!(read_all(&log, at).await.len(), kept, "cut at {cut} of {end}");
+        append(&log, at, [1]).await;
+        log.close().unwrap();
+        assert_eq!(read_all(&open(dir.path()), at).await.last(), Some(&(kept as u64, 1)));
+    }
+}
+
+#[tokio::test]
+async fn damage_before_a_block_is_reported() {
+    let (dir, _, _) = a_block().await;
+    flip(&files(dir.path(), tp(KEEP, 0))[0], 20);
+    let (_, found, reason) = damage(try_open(dir.path()).err());
+    assert_eq!(found, 0);
+    assert!(reason.contains("complete records follow"), "{reason}");
+}
+
 #[tokio::test]
 async fn garbage_behind_the_last_record_is_cut_off() {
     let (origin, _) = nine_records().await;

@@ -33,15 +33,15 @@ async fn a_partition_of_which_nothing_is_needed_takes_no_room() {
     let at = tp(DELETE, 0);
     let options = Options { segment_bytes: 8 << 20, ..still() };
     let log = EmbeddedLog::open(dir.path(), options, &specs()).unwrap();
-    append(&log, at, 0..200).await;
+    append(&log, at, 0..1000).await;
     assert!(log.bytes(DELETE).unwrap() > 100_000);
-    log.delete_below(at, 200).await.unwrap();
+    log.delete_below(at, 1000).await.unwrap();
     log.flush().unwrap();
     assert_eq!(log.bytes(DELETE).unwrap(), 0);
-    append(&log, at, 200..210).await;
-    assert_eq!(read_all(&log, at).await.first(), Some(&(200, 200)));
+    append(&log, at, 1000..1010).await;
+    assert_eq!(read_all(&log, at).await.first(), Some(&(1000, 1000)));
     log.close().unwrap();
-    assert_eq!(open(dir.path()).bounds(at).await.unwrap(), Bounds { start: 200, end: 210 });
+    assert_eq!(open(dir.path()).bounds(at).await.unwrap(), Bounds { start: 1000, end: 1010 });
 }
 
 #[tokio::test]
