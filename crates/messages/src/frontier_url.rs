@@ -21,16 +21,16 @@ pub struct FrontierUrl {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<u32>,
     /// Failed attempts so far.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub failures: u8,
     /// Attempts so far that got a 429 or 503 response.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub blocks: u8,
     /// Dispatches lost in a row so far (docs/adr/0022-what-costs-an-attempt.md).
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u8,
     /// Earliest time of the next request, in milliseconds since the Unix epoch; 0: immediately.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub not_before_ms: Millis,
     /// Latest known event time of the URL's writes to the store (docs/protocol.md#event-times), in milliseconds since
     /// the Unix epoch; 0: none.

@@ -1,13 +1,15 @@
 //! The 128-bit identifier of a URL within a crawl.
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Visitor},
+};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::CrawlName;
 
 /// Fingerprint: 128-bit hash (xxh3) of crawl and canonical URL; written as 32 lower-case hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
 
 /// Error of a text that is not a fingerprint.
@@ -35,15 +37,45 @@ impl Fingerprint {
     }
 }
 
-impl std::fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Fingerprint {
+    fn digits(self) -> [u8; 32] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [0u8; 32];
         for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
             pair[0] = DIGITS[usize::from(byte >> 4)];
             pair[1] = DIGITS[usize::from(byte & 15)];
         }
-        f.pad(std::str::from_utf8(&text).unwrap_or_default())
+        text
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(std::str::from_utf8(&self.digits()).unwrap_or_default())
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(std::str::from_utf8(&self.digits()).unwrap_or_default())
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Digits;
+        impl Visitor<'_> for Digits {
+            type Value = Fingerprint;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a string of 32 hexadecimal digits")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Fingerprint, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Digits)
     }
 }
 
@@ -55,20 +87,6 @@ impl std::str::FromStr for Fingerprint {
         let is_digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| is_digits);
         number.map(|number| Self(number.to_be_bytes())).ok_or_else(|| FingerprintError(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for Fingerprint {
-    type Error = FingerprintError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Fingerprint> for String {
-    fn from(fingerprint: Fingerprint) -> Self {
-        fingerprint.to_string()
     }
 }
 

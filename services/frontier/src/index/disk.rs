@@ -51,7 +51,7 @@ const CHANGES_BYTES: usize = 1 << 20;
 /// Number of entries removed per write.
 const DISCARD_CHUNK: usize = 16_384;
 /// Table names with the version of their content: a store with any other table is discarded.
-const TABLES: [&str; 2] = ["places-9", "orders-9"];
+const TABLES: [&str; 2] = ["places-10", "orders-10"];
 /// Directory of the records, which has one for each partition.
 const RECORDS: &str = "records";
 /// File in the directory that marks the store as damaged.

@@ -297,9 +297,9 @@ pub(super) fn record_value(waiting: &FrontierUrl, buffer: Vec<u8>) -> Vec<u8> {
     postcard::to_extend(&stored, buffer).expect("numbers and texts serialize")
 }
 
-/// Decodes a record. `None` if the value is damaged.
+/// Decodes the record at the start of a value. `None` if it is damaged.
 pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
-    let stored: Stored<'_> = postcard::from_bytes(value).ok()?;
+    let (stored, _): (Stored<'_>, _) = postcard::take_from_bytes(value).ok()?;
     Some(FrontierUrl {
         context: UrlContext {
             crawl: CrawlName::new(stored.crawl).ok()?,

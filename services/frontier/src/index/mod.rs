@@ -16,6 +16,7 @@
 mod disk;
 mod encoding;
 mod error;
+mod group;
 mod memory;
 mod records;
 

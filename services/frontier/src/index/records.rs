@@ -2,7 +2,12 @@
 //! and never changed; a file is deleted when all of its records have ended. The re-append of old records
 //! (docs/protocol.md#re-append) bounds what the files hold of ended ones.
 //!
-//! Nothing is synced: after a power failure records may be missing or damaged, which their checksums show.
+//! Records that are written together are compressed in groups of a few kilobytes: URLs of one page and site have most of
+//! their bytes in common. A file begins with a slot of eight bytes for each of its offsets: the position of the group
+//! (40 bits) and the start of the record within it.
+//!
+//! Nothing is synced: after a power failure records may be missing or damaged, and a slot may have the position of another
+//! group. Checksums and offsets show both.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -13,38 +18,49 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lz4_flex::block::CompressTable;
 use orbweaver_log::Offset;
 use orbweaver_messages::FrontierUrl;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::encoding::{read_record, record_value};
+use super::{
+    encoding::{read_record, record_value},
+    group::{self, Group},
+};
 
 /// Number of offsets per file, as a power of two.
 const FILE_BITS: u32 = 18;
-/// Size of a slot, which has the place of the record of an offset in the file. They come first; those of offsets without a
-/// record are holes.
+/// Size of a slot. They come first; those of offsets without a record are holes.
 const SLOT: usize = 8;
 const SLOTS_BYTES: u64 = (SLOT as u64) << FILE_BITS;
-/// Number of bits in a slot for the position; its length is above.
+/// Number of bits in a slot for the position of a group; the start within it is above.
 const POSITION_BITS: u32 = 40;
-/// Size of the checksum before each record.
-const CHECKSUM: usize = 4;
+/// Size at which a group ends, in bytes before compression. Larger groups are hardly smaller on disk.
+const GROUP_BYTES: usize = 4 << 10;
+/// Size of the first read of a group, in bytes: nearly all are smaller.
+const FIRST_READ: usize = 2 << 10;
 
-#[derive(Debug)]
 pub(super) struct Records {
     dir: PathBuf,
     files: BTreeMap<u64, RecordFile>,
     /// Whether the records that have not ended are counted. Nothing is deleted before.
     counted: bool,
-    /// Records that are not written yet, each with its checksum, and where the buffer has them.
+    /// Records that are not written yet, and where the buffer has them.
     pending: BTreeMap<Offset, Range<usize>>,
     buffer: Vec<u8>,
+    /// The group that was read last.
+    read: Option<(u64, u64, Group)>,
+    table: CompressTable,
 }
 
-#[derive(Debug)]
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
 struct RecordFile {
     file: File,
-    /// Position at which the next record is written.
+    /// Position at which the next group is written.
     end: u64,
     /// Number of its records that have not ended.
     live: u64,
@@ -58,11 +74,6 @@ fn slot_at(offset: Offset) -> u64 {
     (offset % (1 << FILE_BITS)) * SLOT as u64
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "half of a hash")]
-fn checksum(offset: Offset, record: &[u8]) -> [u8; CHECKSUM] {
-    (xxh3_64_with_seed(record, offset) as u32).to_le_bytes()
-}
-
 impl Records {
     /// Opens the files in this directory, or creates it.
     pub(super) fn open(dir: PathBuf) -> io::Result<Self> {
@@ -74,7 +85,8 @@ impl Records {
                 files.insert(number, RecordFile::open(&dir, number)?);
             }
         }
-        Ok(Self { dir, files, counted: false, pending: BTreeMap::new(), buffer: vec![] })
+        let (pending, buffer, table) = (BTreeMap::new(), vec![], CompressTable::default());
+        Ok(Self { dir, files, counted: false, pending, buffer, read: None, table })
     }
 
     /// Deletes the files in this directory.
@@ -110,6 +122,7 @@ impl Records {
         let Some(last) = self.files.keys().next_back().copied().filter(|_| self.counted) else { return Ok(()) };
         for (number, _) in self.files.extract_if(..last, |_, file| file.live == 0) {
             remove_file(self.dir.join(number.to_string()))?;
+            self.read = None;
         }
         Ok(())
     }
@@ -121,10 +134,7 @@ impl Records {
             "{offset} is not the highest"
         );
         let start = self.buffer.len();
-        self.buffer.extend([0; CHECKSUM]);
         self.buffer = record_value(waiting, std::mem::take(&mut self.buffer));
-        let (sum, record) = self.buffer[start..].split_at_mut(CHECKSUM);
-        sum.copy_from_slice(&checksum(offset, record));
         self.pending.insert(offset, start..self.buffer.len());
     }
 
@@ -139,19 +149,23 @@ impl Records {
     }
 
     /// Returns the record at this offset; `None` if it is missing or damaged.
-    pub(super) fn read(&self, offset: Offset) -> io::Result<Option<FrontierUrl>> {
+    pub(super) fn read(&mut self, offset: Offset) -> io::Result<Option<FrontierUrl>> {
         if let Some(range) = self.pending.get(&offset) {
-            return Ok(verified(offset, &self.buffer[range.clone()]));
+            return Ok(read_record(&self.buffer[range.clone()]));
         }
-        let Some(RecordFile { file, .. }) = self.files.get(&file_of(offset)) else { return Ok(None) };
+        let number = file_of(offset);
+        let Some(file) = self.files.get(&number) else { return Ok(None) };
         let mut slot = [0; SLOT];
-        if !read_whole(file, &mut slot, slot_at(offset))? {
+        if !read_whole(&file.file, &mut slot, slot_at(offset))? {
             return Ok(None);
         }
-        let (position, length) = place(u64::from_le_bytes(slot));
-        let mut bytes = vec![0; length];
-        let is_whole = position >= SLOTS_BYTES && read_whole(file, &mut bytes, position)?;
-        Ok(verified(offset, &bytes).filter(|_| is_whole))
+        let (position, start) = place(u64::from_le_bytes(slot));
+        if let Some((_, _, group)) = self.read.as_ref().filter(|read| (read.0, read.1) == (number, position)) {
+            return Ok(group.record(offset, start));
+        }
+        let Some(group) = file.group(position)? else { return Ok(None) };
+        let (.., group) = self.read.insert((number, position, group));
+        Ok(group.record(offset, start))
     }
 
     /// Writes the records that are not written yet.
@@ -163,7 +177,7 @@ impl Records {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(RecordFile::open(&self.dir, number)?),
             };
-            file.append(&std::mem::replace(&mut pending, rest), &self.buffer)?;
+            file.append(&std::mem::replace(&mut pending, rest), &self.buffer, &mut self.table)?;
         }
         self.buffer.clear();
         Ok(())
@@ -178,35 +192,55 @@ impl RecordFile {
         Ok(Self { file, end, live: 0 })
     }
 
-    /// Appends records, which `buffer` has in these ranges, in order.
-    fn append(&mut self, records: &BTreeMap<Offset, Range<usize>>, buffer: &[u8]) -> io::Result<()> {
-        let (Some((first, start)), Some((last, end))) = (records.first_key_value(), records.last_key_value()) else {
+    /// Appends records, which `buffer` has in these ranges.
+    fn append(
+        &mut self,
+        records: &BTreeMap<Offset, Range<usize>>,
+        buffer: &[u8],
+        table: &mut CompressTable,
+    ) -> io::Result<()> {
+        let (Some((first, _)), Some((last, _))) = (records.first_key_value(), records.last_key_value()) else {
             return Ok(());
         };
         let mut slots = vec![0; (slot_at(*last) - slot_at(*first)) as usize + SLOT];
+        let mut groups = Vec::with_capacity(buffer.len() / 2);
+        let mut group = Group::starting_at(*first);
         for (offset, range) in records {
-            let position = self.end + (range.start - start.start) as u64;
-            let slot = position | (range.len() as u64) << POSITION_BITS;
+            if group.len() >= GROUP_BYTES {
+                group.compress(&mut groups, table)?;
+                group = Group::starting_at(*offset);
+            }
+            let slot = (self.end + groups.len() as u64) | (group.len() as u64) << POSITION_BITS;
             let at = (slot_at(*offset) - slot_at(*first)) as usize;
             slots[at..at + SLOT].copy_from_slice(&slot.to_le_bytes());
+            group.add(*offset, &buffer[range.clone()]);
         }
-        // Those in between that have ended are written too.
-        let bytes = &buffer[start.start..end.end];
-        self.file.write_all_at(bytes, self.end)?;
+        group.compress(&mut groups, table)?;
+        self.file.write_all_at(&groups, self.end)?;
         self.file.write_all_at(&slots, slot_at(*first))?;
-        self.end += bytes.len() as u64;
+        self.end += groups.len() as u64;
         self.live += records.len() as u64;
         Ok(())
     }
+
+    /// Returns the group at this position; `None` if it is missing or damaged.
+    fn group(&self, position: u64) -> io::Result<Option<Group>> {
+        let Some(rest) = self.end.checked_sub(position).filter(|_| position >= SLOTS_BYTES) else { return Ok(None) };
+        let mut bytes = vec![0; FIRST_READ.min(usize::try_from(rest).unwrap_or(FIRST_READ))];
+        if !read_whole(&self.file, &mut bytes, position)? {
+            return Ok(None);
+        }
+        let Some(length) = group::length(&bytes).filter(|length| *length as u64 <= rest) else { return Ok(None) };
+        let read = bytes.len();
+        bytes.resize(length, 0);
+        if read < length && !read_whole(&self.file, &mut bytes[read..], position + read as u64)? {
+            return Ok(None);
+        }
+        Ok(Group::decompress(&bytes))
+    }
 }
 
-/// Decodes a record after its checksum. `None` if it is damaged.
-fn verified(offset: Offset, bytes: &[u8]) -> Option<FrontierUrl> {
-    let (sum, record) = bytes.split_first_chunk()?;
-    (*sum == checksum(offset, record)).then(|| read_record(record)).flatten()
-}
-
-/// Returns position and length of a slot.
+/// Returns the position of the group and the start within it.
 fn place(slot: u64) -> (u64, usize) {
     (slot & ((1 << POSITION_BITS) - 1), (slot >> POSITION_BITS) as usize)
 }
