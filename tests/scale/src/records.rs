@@ -1,9 +1,12 @@
-//! Records and bytes by topic in the embedded log of a crawl (format: `crates/log/src/embedded/frame.rs`).
+//! Records and bytes by topic in the embedded log of a crawl (format: `frame.rs` and `block.rs` in
+//! `crates/log/src/embedded`).
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
 /// Bytes of a frame before key, value and headers: length, checksum, kind, offset, timestamp, and three lengths.
 const FRAME_BYTES: usize = 35;
+/// Kind of the frame of a compressed block, whose value is an offset, the size of its frames, and the frames.
+const BLOCK: u8 = 3;
 /// Size of the blocks in which compression is measured, in bytes: about a batch of a producer.
 const BLOCK_BYTES: usize = 32 << 10;
 
@@ -31,7 +34,7 @@ pub fn count(crawl: &Path) -> io::Result<BTreeMap<String, Count>> {
         for partition in entries(&topic)? {
             let mut end = 0;
             for segment in entries(&partition)? {
-                let bytes = fs::read(segment)?;
+                let bytes = uncompressed(&fs::read(segment)?)?;
                 end = end.max(add_segment(&mut count, &bytes));
                 raw += bytes.len();
                 packed += bytes.chunks(BLOCK_BYTES).map(|block| lz4_flex::block::compress(block).len()).sum::<usize>();
@@ -44,7 +47,27 @@ pub fn count(crawl: &Path) -> io::Result<BTreeMap<String, Count>> {
     Ok(topics)
 }
 
-/// Adds the records of a segment; returns the offset after its last one.
+/// Returns the frames of a segment, those of compressed blocks in place of each block.
+///
+/// # Errors
+/// If a block is damaged.
+pub fn uncompressed(mut segment: &[u8]) -> io::Result<Vec<u8>> {
+    let mut plain = vec![];
+    while let Some((frame, rest)) = frame(segment) {
+        match frame[8] {
+            BLOCK => {
+                let (head, compressed) = frame[FRAME_BYTES..].split_at_checked(12).unwrap_or_default();
+                let size = head.get(8..).and_then(|size| size.try_into().ok()).map_or(0, u32::from_le_bytes);
+                plain.extend(lz4_flex::block::decompress(compressed, size as usize).map_err(io::Error::other)?);
+            }
+            _ => plain.extend_from_slice(frame),
+        }
+        segment = rest;
+    }
+    Ok(plain)
+}
+
+/// Adds the records of an uncompressed segment; returns the offset after its last one.
 pub fn add_segment(count: &mut Count, mut bytes: &[u8]) -> u64 {
     let mut end = 0;
     while let Some((frame, rest)) = frame(bytes) {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use orbweaver_scale_tests::{
     assign::{Assignor, least, moved, range, sticky},
     chart::grouped,
-    records::{Count, add_segment},
+    records::{Count, add_segment, uncompressed},
     report::{by_instance_id, replaced},
     spread::{Spread, by_owner, by_partition},
     web::{CAPS, Random, Web, name, urls},
@@ -97,7 +97,7 @@ fn no_assignor_moves_less_than_the_least_and_sticky_moves_no_more() {
 }
 
 #[test]
-fn records_are_counted_without_seals_and_torn_ends() {
+fn records_are_counted_also_in_blocks_but_neither_seals_nor_torn_ends() {
     let frame = |kind: u8, offset: u64, payload: usize| {
         let mut frame = ((27 + payload) as u32).to_le_bytes().to_vec();
         frame.extend([0; 4]);
@@ -106,11 +106,16 @@ fn records_are_counted_without_seals_and_torn_ends() {
         frame.resize(35 + payload, 0);
         frame
     };
-    let mut segment = [frame(0, 40, 10), frame(0, 41, 5), frame(1, 42, 0), frame(0, 42, 9)].concat();
+    let records = [frame(0, 41, 20), frame(0, 42, 20)].concat();
+    let packed = lz4_flex::block::compress(&records);
+    let mut block = frame(3, 41, 12 + packed.len());
+    block[43..47].copy_from_slice(&(records.len() as u32).to_le_bytes());
+    block[47..].copy_from_slice(&packed);
+    let mut segment = [frame(0, 40, 10), block, frame(0, 43, 5), frame(1, 44, 0), frame(0, 44, 9)].concat();
     segment.pop();
     let mut count = Count::default();
-    assert_eq!(add_segment(&mut count, &segment), 42);
-    assert_eq!((count.stored, count.bytes), (2, 15));
+    assert_eq!(add_segment(&mut count, &uncompressed(&segment).unwrap()), 44);
+    assert_eq!((count.stored, count.bytes), (4, 55));
 }
 
 #[test]

@@ -6,8 +6,7 @@
 //! ```text
 //! u64 offset of the last record   u32 size of the frames   LZ4 block: frames of the records, with 0 as checksum
 //! ```
-//! A block is larger than none, and smaller than its records would be without it: records that are large, alone or
-//! incompressible have frames of their own.
+//! Records that are large, alone or incompressible have frames of their own.
 
 use bytes::Bytes;
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress, get_maximum_output_size};
@@ -60,9 +59,9 @@ impl FrameWriter {
         }
     }
 
-    /// Adds a record as it was read.
+    /// Adds a record or a block as it was read.
     pub(super) fn copy(&mut self, frame: &Frame) {
-        if frame.raw.len() > SMALL_FRAME {
+        if frame.kind == Kind::Block || frame.raw.len() > SMALL_FRAME {
             self.end_block();
             self.frames.extend_from_slice(&frame.raw);
         } else {
@@ -146,12 +145,20 @@ pub(super) fn last_offset(block: &Frame) -> Option<Offset> {
     Some(Offset::from_le_bytes(*block.value()?.first_chunk()?))
 }
 
+/// Returns `true` if it is not worthwhile to add the records of a block to another one.
+pub(super) fn is_full(block: &Frame) -> bool {
+    size(block).is_some_and(|size| size >= BLOCK_BYTES / 2)
+}
+
+fn size(block: &Frame) -> Option<usize> {
+    Some(u32::from_le_bytes(*block.value()?.get(8..)?.first_chunk()?) as usize)
+}
+
 /// Decompresses a block, and returns its records; at least one.
 pub(super) fn open(block: &Frame) -> Result<Vec<Frame>, &'static str> {
     const DAMAGED: &str = "the records of a block are damaged";
-    let value = block.value().ok_or(DAMAGED)?;
-    let (head, compressed) = value.split_at_checked(VALUE_HEAD).ok_or(DAMAGED)?;
-    let size = head.get(8..).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes).ok_or(DAMAGED)? as usize;
+    let (_, compressed) = block.value().and_then(|value| value.split_at_checked(VALUE_HEAD)).ok_or(DAMAGED)?;
+    let size = size(block).ok_or(DAMAGED)?;
     if size > BLOCK_BYTES + SMALL_FRAME {
         return Err("a block is larger than allowed");
     }

@@ -12,15 +12,16 @@ use std::{
     hash::BuildHasher,
     os::unix::fs::FileExt,
     path::PathBuf,
+    slice,
     sync::{PoisonError, atomic::Ordering},
 };
 
 use orbweaver_messages::Millis;
 
 use super::{
-    block::FrameWriter,
+    block::{self, FrameWriter},
     disk::Disk,
-    files::{FileKey, at, create, remove, sync_dir},
+    files::{FileKey, at, corrupt, create, remove, sync_dir},
     frame::{Frame, Kind},
     frame_reader::{Chunk, FrameReader},
     partition::PartitionLog,
@@ -69,8 +70,8 @@ pub(super) fn compact(partition: &PartitionLog, disk: &Disk, now: Millis) -> Res
             if last.offsets.len() >= disk.options.compaction_keys {
                 break;
             }
-            each(partition, disk, segment, |frame| {
-                last.note(frame);
+            each(partition, disk, segment, |_, records| {
+                records.iter().for_each(|record| last.note(record));
                 Ok(())
             })?;
         }
@@ -88,8 +89,12 @@ pub(super) fn compact(partition: &PartitionLog, disk: &Disk, now: Millis) -> Res
                 Copy::begin(partition, segment.base)?
             }
         };
-        each(partition, disk, segment, |frame| {
-            if frame.offset >= start && last.keeps(frame, tombstones_from) { current.put(frame) } else { Ok(()) }
+        each(partition, disk, segment, |frame, records| {
+            let keeps = |record: &&Frame| record.offset >= start && last.keeps(record, tombstones_from);
+            if frame.kind == Kind::Block && block::is_full(frame) && records.iter().all(|record| keeps(&record)) {
+                return current.put(frame);
+            }
+            records.iter().filter(keeps).try_for_each(|record| current.put(record))
         })?;
         current.inputs.push(*segment);
         done += segment.len;
@@ -111,21 +116,25 @@ fn worth_it(partition: &PartitionLog) -> Option<(Offset, Vec<Segment>)> {
     (written > 0 && written >= bytes(true)).then_some((segments.bounds.start, complete))
 }
 
-/// Calls `f` with each record of a segment.
+/// Calls `f` with each block of a segment and its records, and with each record that is in none.
 fn each(
     partition: &PartitionLog,
     disk: &Disk,
     segment: &Segment,
-    mut f: impl FnMut(&Frame) -> Result<(), LogError>,
+    mut f: impl FnMut(&Frame, &[Frame]) -> Result<(), LogError>,
 ) -> Result<(), LogError> {
     let path = partition.path(segment.base);
     let file = partition.file(disk, segment.base, segment.generation)?;
     let mut chunk = Chunk::default();
     let mut walk = FrameReader::new(&path, &file, 0, segment.len, &mut chunk);
-    while let Some(frame) = walk.next()? {
-        if frame.kind == Kind::Record {
-            f(&frame)?;
+    let mut position = 0;
+    while let Some(frame) = walk.next_frame()? {
+        match frame.kind {
+            Kind::Record => f(&frame, slice::from_ref(&frame))?,
+            Kind::Block => f(&frame, &block::open(&frame).map_err(|reason| corrupt(&path, position, reason))?)?,
+            Kind::Seal | Kind::CompactedSeal => {}
         }
+        position = walk.position();
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl<'a> FrameReader<'a> {
         self.position
     }
 
-    /// Returns the next record or seal; `None` at the end. After an error, the position is that of the damage.
+    /// Returns the next record or seal; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Frame>, LogError> {
         loop {
             if let Some(record) = self.block.next() {
@@ -78,23 +78,31 @@ impl<'a> FrameReader<'a> {
                 }
                 return Ok(Some(record));
             }
-            if self.position >= self.len {
-                return Ok(None);
+            let position = self.position;
+            let Some(frame) = self.next_frame()? else { return Ok(None) };
+            if frame.kind != Kind::Block {
+                return Ok(Some(frame));
             }
+            if block::last_offset(&frame).is_none_or(|last| last >= self.from) {
+                let records = block::open(&frame).map_err(|reason| corrupt(self.path, position, reason))?;
+                self.block = records.into_iter();
+                (self.position, self.block_end) = (position, self.position);
+            }
+        }
+    }
+
+    /// Returns the next frame, also that of a block; `None` at the end.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, LogError> {
+        if self.position >= self.len {
+            return Ok(None);
+        }
+        loop {
             match look(&self.bytes) {
                 Look::Whole(total) => {
-                    let damaged = |reason| corrupt(self.path, self.position, reason);
-                    let frame = Frame::parse(self.bytes.split_to(total)).map_err(damaged)?;
-                    let end = self.position + total as u64;
-                    if frame.kind == Kind::Block && block::last_offset(&frame).is_none_or(|last| last >= self.from) {
-                        self.block = block::open(&frame).map_err(damaged)?.into_iter();
-                        self.block_end = end;
-                        continue;
-                    }
-                    self.position = end;
-                    if frame.kind != Kind::Block {
-                        return Ok(Some(frame));
-                    }
+                    let frame = Frame::parse(self.bytes.split_to(total));
+                    let frame = frame.map_err(|reason| corrupt(self.path, self.position, reason))?;
+                    self.position += total as u64;
+                    return Ok(Some(frame));
                 }
                 Look::Damaged(reason) => return Err(corrupt(self.path, self.position, reason)),
                 Look::Short(needed) => self.fill(needed)?,

@@ -9,8 +9,8 @@
 //!
 //! | module | responsibility |
 //! |---|---|
-//! | `frame` | record format (pure) |
-//! | `frame_reader` | iteration over the frames of a file |
+//! | `frame`, `block` | record format; compressed blocks of small records (pure) |
+//! | `frame_reader` | iteration over the records of a file |
 //! | `segment`, `partition` | segments; the writer of a partition and the state its readers see |
 //! | `cursor`, `consumer`, `reader` | reading |
 //! | `commits` | commits of the groups |
@@ -23,7 +23,7 @@
 //! | `waiters` | waiters for records of a topic |
 //! | `options` | options |
 //!
-//! `docs/adr/0002-embedded-log.md` gives the reasons for this design and the measurements.
+//! `docs/adr/0002-embedded-log.md` and `docs/adr/0050-compressed-blocks.md` give the reasons for this design and the measurements.
 
 mod block;
 mod checkpoint;

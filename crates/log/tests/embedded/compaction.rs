@@ -66,6 +66,25 @@ async fn superseded_records_go_and_the_last_of_each_key_stays() {
 }
 
 #[tokio::test]
+async fn of_large_blocks_too_only_superseded_records_go() {
+    let (dir, at) = (tempdir().unwrap(), tp(COMPACT, 0));
+    let options = Options { segment_bytes: 256 << 10, ..still() };
+    let log = EmbeddedLog::open(dir.path(), options, &specs()).unwrap();
+    let key = |number: u64| Some(Bytes::from(format!("key {number}")));
+    // In the first blocks each tenth record is superseded, in the others none.
+    let numbers = (0..3_000).chain((0..1_000).step_by(10)).chain(3_000..4_000);
+    log.append(numbers.map(|number| Record { key: key(number), ..record(at, number) }).collect()).await.unwrap();
+    log.flush().unwrap();
+    let all = contents(&log).await;
+    assert!(log.maintain(DAY_MS).unwrap() > 0);
+    let kept = contents(&log).await;
+    let superseded = |offset: u64| offset < 1_000 && offset.is_multiple_of(10);
+    assert_eq!(kept, all.into_iter().filter(|(offset, ..)| !superseded(*offset)).collect::<Vec<_>>());
+    log.close().unwrap();
+    assert_eq!(contents(&open(dir.path())).await, kept);
+}
+
+#[tokio::test]
 async fn a_tombstone_goes_when_it_is_old_and_what_it_ended_never_comes_back() {
     let at = tp(COMPACT, 0);
     let (_dir, log) = filled(at, 0..100).await;

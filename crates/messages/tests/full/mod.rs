@@ -87,6 +87,10 @@ impl<'de> Deserializer<'de> for Sample {
         visitor.visit_bool(true)
     }
 
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_string(visitor)
+    }
+
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_str(match self.0 {
             "fingerprint" => "0123456789abcdef0123456789abcdef",
@@ -135,7 +139,7 @@ impl<'de> Deserializer<'de> for Sample {
     }
 
     serde::forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str bytes byte_buf unit unit_struct tuple_struct
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple_struct
         identifier ignored_any
     }
 }
