@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{LogError, Partition, TopicSpec};
 
-const FORMAT: &str = "orbweaver log 1\n";
+/// Format of the files. Since 2 there are compressed blocks; a log without them is one of this format as well.
+const FORMAT: &str = "orbweaver log 2\n";
+const WITHOUT_BLOCKS: &str = "orbweaver log 1\n";
 
 /// Creates the directory if it is absent, locks it for this process, and checks that it is a log. The operating system
 /// releases the lock when the process ends, however it ends.
@@ -35,6 +37,7 @@ pub(super) fn take(dir: &Path) -> Result<File, LogError> {
     let path = dir.join("FORMAT");
     match fs::read_to_string(&path) {
         Ok(format) if format == FORMAT => {}
+        Ok(format) if format == WITHOUT_BLOCKS => write_format(dir, &path)?,
         Ok(format) => {
             return Err(LogError::Invalid(format!(
                 "the log in `{}` has the format `{}`; this version reads `{}`",
@@ -60,6 +63,10 @@ fn begin(dir: &Path, format: &Path) -> Result<(), LogError> {
             )));
         }
     }
+    write_format(dir, format)
+}
+
+fn write_format(dir: &Path, format: &Path) -> Result<(), LogError> {
     let unfinished = dir.join("FORMAT.tmp");
     fs::write(&unfinished, FORMAT).map_err(at(&unfinished))?;
     File::open(&unfinished).and_then(|file| file.sync_all()).map_err(at(&unfinished))?;

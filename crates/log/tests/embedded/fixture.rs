@@ -31,16 +31,7 @@ pub(crate) fn still() -> Options {
 }
 
 pub(crate) fn open(dir: &Path) -> EmbeddedLog {
-    let begun = Instant::now();
-    loop {
-        match try_open(dir) {
-            // A process started by another test holds all open files, and so all locks, until it runs its program.
-            Err(LogError::Invalid(said)) if said.contains("in use") && begun.elapsed() < Duration::from_secs(10) => {
-                std::thread::yield_now();
-            }
-            opened => return opened.unwrap(),
-        }
-    }
+    try_open(dir).unwrap()
 }
 
 /// Returns a log in a directory of its own.
@@ -58,7 +49,16 @@ pub(crate) async fn filled(tp: TopicPartition, numbers: impl IntoIterator<Item =
 }
 
 pub(crate) fn try_open(dir: &Path) -> Result<EmbeddedLog, LogError> {
-    EmbeddedLog::open(dir, still(), &specs())
+    let begun = Instant::now();
+    loop {
+        match EmbeddedLog::open(dir, still(), &specs()) {
+            // A process started by another test holds all open files, and so all locks, until it runs its program.
+            Err(LogError::Invalid(said)) if said.contains("in use") && begun.elapsed() < Duration::from_secs(10) => {
+                std::thread::yield_now();
+            }
+            opened => return opened,
+        }
+    }
 }
 
 pub(crate) fn tp(topic: Topic, partition: u32) -> TopicPartition {

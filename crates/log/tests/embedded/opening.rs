@@ -19,7 +19,7 @@ fn refusal(error: Option<LogError>) -> String {
 #[test]
 fn a_second_opener_and_another_number_of_partitions_are_refused() {
     let (dir, log) = created();
-    let reason = refusal(try_open(dir.path()).err());
+    let reason = refusal(EmbeddedLog::open(dir.path(), still(), &specs()).err());
     assert!(reason.contains("in use by another process"), "{reason}");
     log.close().unwrap();
     drop(open(dir.path()));
@@ -42,7 +42,24 @@ fn a_directory_that_is_no_log_stays_untouched() {
     drop(open(dir.path()));
     fs::write(dir.path().join("FORMAT"), "orbweaver log 9\n").unwrap();
     let reason = refusal(try_open(dir.path()).err());
-    assert!(reason.contains("orbweaver log 9") && reason.contains("reads `orbweaver log 1`"), "{reason}");
+    assert!(reason.contains("orbweaver log 9") && reason.contains("reads `orbweaver log 2`"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_log_of_the_format_without_blocks_continues_in_the_present_one() {
+    let at = tp(KEEP, 0);
+    let (dir, log) = created();
+    // Records of single appends are in no block.
+    for number in 0..3 {
+        append(&log, at, [number]).await;
+    }
+    log.close().unwrap();
+    let format = dir.path().join("FORMAT");
+    fs::write(&format, "orbweaver log 1\n").unwrap();
+    let log = open(dir.path());
+    append(&log, at, 3..9).await;
+    assert_eq!(read_all(&log, at).await.len(), 9);
+    assert_eq!(fs::read_to_string(&format).unwrap(), "orbweaver log 2\n");
 }
 
 #[tokio::test]
