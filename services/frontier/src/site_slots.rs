@@ -31,9 +31,9 @@ impl SiteKey {
     }
 }
 
-/// Seat of a queue at its site.
+/// The seat of a queue at its site.
 #[derive(Debug, Default)]
-pub(crate) struct Seat {
+pub(crate) struct QueueSeat {
     /// Site of the queue, once one of its records has been read.
     site: Option<SiteKey>,
     /// Share that counts at the site; 0 without a seat.
@@ -71,7 +71,7 @@ pub(crate) struct SiteSlots {
     called: Vec<QueueKey>,
 }
 
-impl Seat {
+impl QueueSeat {
     /// Returns `true` if the site of the queue is known.
     pub(crate) fn is_known(&self) -> bool {
         self.site.is_some()
@@ -79,14 +79,14 @@ impl Seat {
 }
 
 impl SharedSite {
-    fn enter(&mut self, seat: &mut Seat, share: u32) {
+    fn enter(&mut self, seat: &mut QueueSeat, share: u32) {
         self.taken += 1;
         self.shares += u64::from(share);
         seat.share = share;
         self.now = self.now.max(seat.spent);
     }
 
-    fn leave(&mut self, seat: &mut Seat) {
+    fn leave(&mut self, seat: &mut QueueSeat) {
         self.taken -= 1;
         self.shares -= u64::from(std::mem::take(&mut seat.share));
     }
@@ -98,7 +98,7 @@ impl SharedSite {
     }
 
     /// Returns `true` if a queue with a seat may have another dispatch in flight.
-    fn has_room(&self, seat: &Seat, slots: u32) -> bool {
+    fn has_room(&self, seat: &QueueSeat, slots: u32) -> bool {
         let part = u64::from(slots) * u64::from(seat.share) / self.shares.max(1);
         // A queue whose costs are above those of one that waits leaves its seat when its dispatches have ended.
         let is_over = self.waiting.first().is_some_and(|(spent, _)| *spent < seat.spent);
@@ -109,7 +109,7 @@ impl SharedSite {
 
 impl SiteSlots {
     /// Notes the site of a queue, and its dispatches that are in flight already.
-    pub(crate) fn set_site(&mut self, seat: &mut Seat, (site, share): (SiteKey, u32), in_flight: u32) {
+    pub(crate) fn set_site(&mut self, seat: &mut QueueSeat, (site, share): (SiteKey, u32), in_flight: u32) {
         seat.site = Some(site);
         if in_flight > 0 {
             let shared = self.sites.entry(site).or_default();
@@ -120,7 +120,7 @@ impl SiteSlots {
     }
 
     /// Adds a dispatch of a queue whose site has this number of slots. Returns `false` if it has no room: it is called when it may have.
-    pub(crate) fn add(&mut self, queue: QueueKey, seat: &mut Seat, (share, slots): (u32, u32)) -> bool {
+    pub(crate) fn add(&mut self, queue: QueueKey, seat: &mut QueueSeat, (share, slots): (u32, u32)) -> bool {
         let Some(site) = seat.site else { return true };
         let (shared, share) = (self.sites.entry(site).or_default(), share.max(1));
         let cost = COST / u64::from(share);
@@ -150,7 +150,7 @@ impl SiteSlots {
     }
 
     /// Ends a dispatch of a queue. `slots` is their number after the request; a dispatch without one costs nothing.
-    pub(crate) fn end(&mut self, seat: &mut Seat, slots: Option<u32>, now: Millis) {
+    pub(crate) fn end(&mut self, seat: &mut QueueSeat, slots: Option<u32>, now: Millis) {
         let Some(site) = seat.site.filter(|_| seat.in_flight > 0) else { return };
         let Some(shared) = self.sites.get_mut(&site) else { return };
         seat.in_flight -= 1;
@@ -167,7 +167,7 @@ impl SiteSlots {
     }
 
     /// Keeps a seat for a dispatch that was deferred until this time.
-    pub(crate) fn keep(&mut self, queue: QueueKey, seat: &mut Seat, (share, until_ms): (u32, Millis)) {
+    pub(crate) fn keep(&mut self, queue: QueueKey, seat: &mut QueueSeat, (share, until_ms): (u32, Millis)) {
         let Some(site) = seat.site else { return };
         if seat.share == 0 {
             let shared = self.sites.entry(site).or_default();
@@ -178,7 +178,7 @@ impl SiteSlots {
     }
 
     /// Takes the seat of a queue without dispatches in flight, unless one of them comes back later than `now`.
-    pub(crate) fn settle(&mut self, seat: &mut Seat, now: Millis) {
+    pub(crate) fn settle(&mut self, seat: &mut QueueSeat, now: Millis) {
         let Some(site) = seat.site else { return };
         if seat.share == 0 || seat.in_flight > 0 || seat.until_ms > now {
             return;
@@ -191,7 +191,7 @@ impl SiteSlots {
     }
 
     /// Removes a queue that cannot dispatch at the moment from those that wait.
-    pub(crate) fn withdraw(&mut self, queue: QueueKey, seat: &Seat) {
+    pub(crate) fn withdraw(&mut self, queue: QueueKey, seat: &QueueSeat) {
         let Some(site) = seat.site else { return };
         if self.sites.get_mut(&site).is_some_and(|shared| shared.waiting.remove(&(seat.spent, queue))) {
             self.call(site);

@@ -19,7 +19,7 @@ use crate::{
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
     read_ahead::{Heads, ReadAhead},
-    site_slots::{Seat, SiteSlots},
+    site_slots::{QueueSeat, SiteSlots},
     site_weight::{CrawlTerms, SiteWeight},
     slots::{InFlight, Slots, Window},
 };
@@ -59,7 +59,7 @@ struct SiteQueue {
     /// Number of queued URLs in any state.
     waiting: u32,
     in_flight: InFlight,
-    seat: Seat,
+    seat: QueueSeat,
     window: Window,
     /// Number of dispatches of demoted URLs that have ended since the site had any other URL.
     ended_alone: u32,

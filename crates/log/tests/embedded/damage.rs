@@ -36,20 +36,24 @@ async fn nine_records() -> (tempfile::TempDir, Vec<u64>) {
     (copy, begins)
 }
 
+/// Cuts the only segment of a log short; the log then has `kept` of its records, and continues after them.
+async fn cut_short(origin: &Path, cut: u64, kept: usize) {
+    let at = tp(KEEP, 0);
+    let dir = killed(origin);
+    fs::OpenOptions::new().write(true).open(&files(dir.path(), at)[0]).unwrap().set_len(cut).unwrap();
+    let log = open(dir.path());
+    assert_eq!(read_all(&log, at).await.len(), kept, "cut at {cut}");
+    append(&log, at, [1]).await;
+    log.close().unwrap();
+    assert_eq!(read_all(&open(dir.path()), at).await.last(), Some(&(kept as u64, 1)));
+}
+
 #[tokio::test]
 async fn a_tail_that_is_torn_anywhere_is_cut_off() {
     let (origin, begins) = nine_records().await;
-    let at = tp(KEEP, 0);
     let [.., last, end] = begins[..] else { panic!("nine records") };
     for cut in (last..=end).step_by(3).chain([last + 1, end - 1, end]) {
-        let dir = killed(origin.path());
-        fs::OpenOptions::new().write(true).open(&files(dir.path(), at)[0]).unwrap().set_len(cut).unwrap();
-        let log = open(dir.path());
-        let kept = if cut == end { 9 } else { 8 };
-        assert_eq!(read_all(&log, at).await.len(), kept, "cut at {cut} of {end}");
-        append(&log, at, [1]).await;
-        log.close().unwrap();
-        assert_eq!(read_all(&open(dir.path()), at).await.last(), Some(&(kept as u64, 1)));
+        cut_short(origin.path(), cut, if cut == end { 9 } else { 8 }).await;
     }
 }
 
@@ -69,16 +73,8 @@ async fn a_block() -> (tempfile::TempDir, u64, u64) {
 #[tokio::test]
 async fn a_torn_block_is_cut_off_with_all_its_records() {
     let (origin, begin, end) = a_block().await;
-    let at = tp(KEEP, 0);
     for cut in (begin..end).step_by(11).chain([end - 1, end]) {
-        let dir = killed(origin.path());
-        fs::OpenOptions::new().write(true).open(&files(dir.path(), at)[0]).unwrap().set_len(cut).unwrap();
-        let log = open(dir.path());
-        let kept = if cut == end { 9 } else { 1 };
-        assert_eq!(read_all(&log, at).await.len(), kept, "cut at {cut} of {end}");
-        append(&log, at, [1]).await;
-        log.close().unwrap();
-        assert_eq!(read_all(&open(dir.path()), at).await.last(), Some(&(kept as u64, 1)));
+        cut_short(origin.path(), cut, if cut == end { 9 } else { 1 }).await;
     }
 }
 
