@@ -27,9 +27,10 @@ use orbweaver_url::{Fingerprint, SLOTS};
 use super::{
     END_RANK, Index, IndexEntry, IndexError, QueueKey, Rank,
     encoding::{
-        Prefix, apart, delay_key, entry_key, entry_value, mark_key, mark_value, order_key, order_value, queue_key,
-        read_entry, read_mark, read_order, read_outdated,
+        Mark, Prefix, apart, delay_key, entry_key, entry_value, mark_key, order_key, order_value, queue_key,
+        read_entry, read_fingerprint, read_order, read_outdated,
     },
+    filters::Filters,
     records::Records,
 };
 
@@ -51,7 +52,7 @@ const CHANGES_BYTES: usize = 1 << 20;
 /// Number of entries removed per write.
 const DISCARD_CHUNK: usize = 16_384;
 /// Table names with the version of their content: a store with any other table is discarded.
-const TABLES: [&str; 2] = ["places-10", "orders-10"];
+const TABLES: [&str; 2] = ["places-11", "orders-11"];
 /// Directory of the records, which has one for each partition.
 const RECORDS: &str = "records";
 /// File in the directory that marks the store as damaged.
@@ -125,14 +126,14 @@ impl FrontierIndex {
 
     /// Returns the checkpoint of this partition's index; `None` if there is none, or if it is damaged.
     pub fn position(&self, partition: Partition) -> Result<Option<IndexCheckpoint>, IndexError> {
-        Ok(self.mark(prefix(partition)?)?.map(|(position, _)| position))
+        Ok(self.mark(prefix(partition)?)?.map(|mark| mark.position))
     }
 
     /// Returns the mark of a partition if both tables have the same one.
-    fn mark(&self, partition: Prefix) -> Result<Option<(IndexCheckpoint, u64)>, IndexError> {
+    fn mark(&self, partition: Prefix) -> Result<Option<Mark>, IndexError> {
         let read = |table: &Keyspace| table.get(mark_key(partition)).map_err(|error| self.failed(&error));
         let [first, second] = [read(&self.entries)?, read(&self.orders)?];
-        Ok(first.filter(|first| second.as_ref() == Some(first)).and_then(|mark| read_mark(&mark)))
+        Ok(first.filter(|first| second.as_ref() == Some(first)).and_then(|mark| Mark::decode(&mark)))
     }
 
     /// Opens the index of this partition at its checkpoint. An index without a checkpoint cannot be verified and is
@@ -147,11 +148,13 @@ impl FrontierIndex {
             partition: prefix(partition)?,
             changes: HashMap::new(),
             records: Records::open(self.records_of(partition)).map_err(|error| failed(&self.path, &error))?,
+            filters: None,
             outdated: self.outdated(prefix(partition)?)?,
             marked: BTreeSet::new(),
             delayed_from_ms: 0,
-            position: mark.map(|(position, _)| position),
-            writes: mark.map_or(0, |(_, writes)| writes),
+            position: mark.map(|mark| mark.position),
+            writes: mark.map_or(0, |mark| mark.writes),
+            len: mark.map_or(0, |mark| mark.entries),
             moved: false,
         })
     }
@@ -238,6 +241,8 @@ pub struct DiskIndex {
     /// Changes that are not written yet.
     changes: HashMap<Fingerprint, Change>,
     records: Records,
+    /// Filters of all entries. `None` until [`Index::each`] has read them.
+    filters: Option<Filters>,
     /// The marked URLs.
     outdated: BTreeMap<Fingerprint, Offset>,
     /// URLs whose mark has changed since the last write.
@@ -248,6 +253,8 @@ pub struct DiskIndex {
     position: Option<IndexCheckpoint>,
     /// Number of writes so far.
     writes: u64,
+    /// Number of entries on disk.
+    pub(super) len: u64,
     /// Whether the checkpoint has changed since the last write.
     moved: bool,
 }
@@ -302,6 +309,9 @@ impl Index for DiskIndex {
         if let Some(change) = self.changes.get(&fingerprint) {
             return Ok(change.now);
         }
+        if self.filters.as_ref().is_some_and(|filters| !filters.may_contain(fingerprint)) {
+            return Ok(None);
+        }
         let stored = self.index.entries.get(entry_key(self.partition, fingerprint));
         let Some(stored) = stored.map_err(|error| self.index.failed(&error))? else { return Ok(None) };
         let damaged = || self.index.damaged(format!("invalid entry of the URL {fingerprint}"));
@@ -322,6 +332,9 @@ impl Index for DiskIndex {
             }
             if let Some((entry, waiting)) = new {
                 self.records.add(entry.offset, waiting);
+                if let Some(filters) = &mut self.filters {
+                    filters.add(fingerprint, entry.offset);
+                }
             }
         }
         if let Some(delayed) = now.filter(IndexEntry::is_delayed) {
@@ -367,16 +380,19 @@ impl Index for DiskIndex {
         found.into_iter().map(|(fingerprint, entry)| Ok((fingerprint.ok_or_else(damaged)?, entry))).collect()
     }
 
-    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
+    fn each(&mut self, each: &mut dyn FnMut(Fingerprint, IndexEntry)) -> Result<(), IndexError> {
         self.write()?;
         self.records.start_count();
-        for prefix in [self.partition, apart(self.partition)] {
-            for item in self.index.orders.prefix(prefix) {
-                let (_, entry) = self.read(item)?;
-                self.records.count(entry.offset);
-                each(entry);
-            }
+        let mut filters = Filters::with_room(usize::try_from(self.len).unwrap_or(usize::MAX));
+        for item in self.index.entries.prefix(self.partition) {
+            let (key, value) = item.into_inner().map_err(|error| self.index.failed(&error))?;
+            let damaged = || self.index.damaged(format!("invalid entry, key {key:?}"));
+            let (fingerprint, entry) = read_fingerprint(&key).zip(read_entry(&value)).ok_or_else(damaged)?;
+            self.records.count(entry.offset);
+            filters.add(fingerprint, entry.offset);
+            each(fingerprint, entry);
         }
+        self.filters = Some(filters);
         Ok(())
     }
 
@@ -419,21 +435,27 @@ impl Index for DiskIndex {
                 None => batch.remove(&self.index.entries, key),
             }
         }
+        let changed = |is: fn(&Change) -> Option<IndexEntry>| self.changes.values().filter_map(is).count() as u64;
+        let len = (self.len + changed(|change| change.now)).saturating_sub(changed(|change| change.before));
         if let Some(position) = self.position {
             let FrontierIndex { entries, orders, .. } = &self.index;
-            let mark = mark_value(position, self.writes + 1);
+            let mark = Mark { position, writes: self.writes + 1, entries: len }.encode();
             for table in [entries, orders] {
                 batch.insert(table, mark_key(self.partition), mark);
             }
         }
         batch.commit().map_err(|error| self.index.failed(&error))?;
         self.writes += 1;
+        self.len = len;
         for Change { before, now } in self.changes.values() {
             if let Some(before) = before.filter(|before| now.is_none_or(|now| now.offset != before.offset)) {
                 self.records.end(before.offset);
             }
         }
         self.records.delete_ended().map_err(|error| failed(&self.index.path, &error))?;
+        if let (Some(filters), Some(first)) = (&mut self.filters, self.records.first()) {
+            filters.drop_below(first);
+        }
         self.changes.clear();
         self.marked.clear();
         self.moved = false;

@@ -30,18 +30,35 @@ pub(super) fn mark_key([high, low]: Prefix) -> Prefix {
     [high | MARK, low]
 }
 
-/// Encodes the mark of a table: its checkpoint, and the number of the write that led to it.
-pub(super) fn mark_value(position: IndexCheckpoint, writes: u64) -> [u8; 32] {
-    let mut value = [0; 32];
-    value[..24].copy_from_slice(&position.to_bytes());
-    value[24..].copy_from_slice(&writes.to_be_bytes());
-    value
+/// Mark of a partition in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) position: IndexCheckpoint,
+    /// Number of the write that led to the checkpoint.
+    pub(super) writes: u64,
+    /// Number of entries.
+    pub(super) entries: u64,
 }
 
-/// Decodes a mark. `None` if the value is damaged.
-pub(super) fn read_mark(value: &[u8]) -> Option<(IndexCheckpoint, u64)> {
-    let (position, writes) = value.split_at_checked(24)?;
-    Some((IndexCheckpoint::from_bytes(position)?, u64::from_be_bytes(writes.try_into().ok()?)))
+impl Mark {
+    pub(super) fn encode(self) -> [u8; 40] {
+        let mut value = [0; 40];
+        value[..24].copy_from_slice(&self.position.to_bytes());
+        value[24..32].copy_from_slice(&self.writes.to_be_bytes());
+        value[32..].copy_from_slice(&self.entries.to_be_bytes());
+        value
+    }
+
+    /// Decodes a mark. `None` if the value is damaged.
+    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+        let (position, rest) = value.split_at_checked(24)?;
+        let (writes, entries) = rest.split_at_checked(8)?;
+        Some(Self {
+            position: IndexCheckpoint::from_bytes(position)?,
+            writes: u64::from_be_bytes(writes.try_into().ok()?),
+            entries: u64::from_be_bytes(entries.try_into().ok()?),
+        })
+    }
 }
 
 pub(super) fn entry_key(partition: Prefix, fingerprint: Fingerprint) -> [u8; 18] {
@@ -57,10 +74,14 @@ pub(super) fn apart([high, low]: Prefix) -> Prefix {
     [high | APART, low]
 }
 
+/// Returns the fingerprint in a key of [`entry_key`]. `None` if the key is damaged.
+pub(super) fn read_fingerprint(key: &[u8]) -> Option<Fingerprint> {
+    key.get(2..)?.try_into().ok().map(Fingerprint)
+}
+
 /// Decodes an outdated URL, and the offset that it must be restored from. `None` if the entry is damaged.
 pub(super) fn read_outdated(key: &[u8], value: &[u8]) -> Option<(Fingerprint, Offset)> {
-    let fingerprint = key.get(2..)?.try_into().ok().map(Fingerprint)?;
-    Some((fingerprint, u64::from_be_bytes(value.try_into().ok()?)))
+    Some((read_fingerprint(key)?, u64::from_be_bytes(value.try_into().ok()?)))
 }
 
 pub(super) fn record_key(partition: Prefix, offset: Offset) -> [u8; 10] {

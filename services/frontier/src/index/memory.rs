@@ -14,7 +14,7 @@ use super::{END_RANK, Index, IndexEntry, IndexError, QueueKey, Rank};
 
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
-    entries: HashMap<Fingerprint, IndexEntry>,
+    entries: BTreeMap<Fingerprint, IndexEntry>,
     records: HashMap<Offset, Box<FrontierUrl>>,
     /// Entries by time, which is 0 for a queued one, site and rank.
     orders: BTreeMap<(Millis, QueueKey, Rank), (Fingerprint, IndexEntry)>,
@@ -81,8 +81,8 @@ impl Index for MemoryIndex {
         Ok(delayed.take(most).map(|(_, delayed)| *delayed).collect())
     }
 
-    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
-        self.orders.values().for_each(|(_, entry)| each(*entry));
+    fn each(&mut self, each: &mut dyn FnMut(Fingerprint, IndexEntry)) -> Result<(), IndexError> {
+        self.entries.iter().for_each(|(fingerprint, entry)| each(*fingerprint, *entry));
         Ok(())
     }
 

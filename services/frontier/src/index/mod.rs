@@ -16,6 +16,7 @@
 mod disk;
 mod encoding;
 mod error;
+mod filters;
 mod group;
 mod memory;
 mod records;
@@ -196,8 +197,8 @@ pub trait Index: Send + std::fmt::Debug {
         most: usize,
     ) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError>;
 
-    /// Calls `each` with every entry: those in queues by site and rank, then the delayed ones by time.
-    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError>;
+    /// Calls `each` with every entry, in the order of fingerprints. A partition does so when it opens.
+    fn each(&mut self, each: &mut dyn FnMut(Fingerprint, IndexEntry)) -> Result<(), IndexError>;
 
     /// Marks a queued URL whose last record in the log is not the queued one; `None` removes the mark. The URL can be
     /// restored from the record at `since` and later ones; a mark keeps the first such offset.

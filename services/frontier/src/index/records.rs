@@ -127,6 +127,11 @@ impl Records {
         Ok(())
     }
 
+    /// Returns an offset below which there are no records; `None` if there are none at all.
+    pub(super) fn first(&self) -> Option<Offset> {
+        self.files.keys().next().map(|number| number << FILE_BITS)
+    }
+
     /// Adds a record. Its offset must be higher than all that were added before.
     pub(super) fn add(&mut self, offset: Offset, waiting: &FrontierUrl) {
         debug_assert!(

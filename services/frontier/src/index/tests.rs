@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use orbweaver_messages::{DiscoveryKind, UrlContext};
 use proptest::prelude::*;
 
-use super::{encoding::mark_value, *};
+use super::{encoding::Mark, *};
 
 fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> FrontierUrl {
     let url = format!("http://{}.example/{number}", number % 3);
@@ -62,7 +62,8 @@ fn op() -> impl Strategy<Value = Op> {
 type Outdated = BTreeMap<Fingerprint, Offset>;
 
 /// Content of an index: the entry of each URL, all entries, the ranks of each site, the delayed URLs, and the marks.
-type Said = (Vec<Option<IndexEntry>>, Vec<IndexEntry>, Vec<Vec<Rank>>, Vec<(Fingerprint, IndexEntry)>, Outdated);
+type Said = (Vec<Option<IndexEntry>>, Entries, Vec<Vec<Rank>>, Entries, Outdated);
+type Entries = Vec<(Fingerprint, IndexEntry)>;
 
 /// Returns the content of an index.
 fn said(index: &mut dyn Index) -> Said {
@@ -72,7 +73,7 @@ fn said(index: &mut dyn Index) -> Said {
         assert_eq!((waiting.context.depth, QueueKey::of(&waiting.context)), (entry.depth, entry.site));
     }
     let mut each = vec![];
-    index.each(&mut |entry| each.push(entry)).unwrap();
+    index.each(&mut |fingerprint, entry| each.push((fingerprint, entry))).unwrap();
     let sites = (0..3).map(|site| QueueKey::of(&waiting(site, 0, 0).context));
     let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
     let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
@@ -90,11 +91,14 @@ proptest! {
 
     #[test]
     fn the_index_on_disk_says_what_the_one_in_memory_says(
-        ops in prop::collection::vec(op(), 1..80), far in any::<bool>(),
+        ops in prop::collection::vec(op(), 1..80), far in any::<bool>(), filtered in any::<bool>(),
     ) {
         let (_directory, store) = opened();
         let other = store.partition(256).unwrap();
         let (mut memory, mut disk) = (MemoryIndex::default(), store.partition(1).unwrap());
+        if filtered {
+            disk.each(&mut |_, _| ()).unwrap();
+        }
         for (offset, op) in ops.into_iter().enumerate() {
             // Some of them in the same file of records, and some in others; or all next to each other.
             let offset = offset as Offset * if far { 70_000 } else { 1 };
@@ -137,13 +141,14 @@ proptest! {
                     prop_assert_eq!(disk.outdated(), memory.outdated());
                     // A partition does so when it opens, which may be after more changes.
                     if offset.is_multiple_of(2) {
-                        disk.each(&mut |_| ()).unwrap();
+                        disk.each(&mut |_, _| ()).unwrap();
                     }
                 }
                 _ => {}
             }
         }
         prop_assert_eq!(said(&mut disk), said(&mut memory));
+        prop_assert_eq!(disk.len, said(&mut memory).1.len() as u64);
         prop_assert_eq!(other.position(), None);
         store.discard(1).unwrap();
         prop_assert_eq!(said(&mut store.partition(1).unwrap()), said(&mut MemoryIndex::default()));
@@ -186,7 +191,7 @@ fn records_that_have_ended_leave_the_disk_and_no_others_do_also_after_a_restart(
         index.replace(fingerprint(number), old, None);
         index.write().unwrap();
     };
-    index.each(&mut |_| ()).unwrap();
+    index.each(&mut |_, _| ()).unwrap();
     (0..4).for_each(|number| put(&mut index, number));
     end(&mut index, 1);
     assert_eq!(files(), ["0", "2", "3"]);
@@ -195,7 +200,7 @@ fn records_that_have_ended_leave_the_disk_and_no_others_do_also_after_a_restart(
     end(&mut index, 2);
     end(&mut index, 3);
     assert_eq!(files(), ["0", "2", "3"], "records are not counted yet");
-    index.each(&mut |_| ()).unwrap();
+    index.each(&mut |_, _| ()).unwrap();
     put(&mut index, 4);
     assert_eq!(files(), ["0", "4"]);
     assert_eq!(index.waiting(0).unwrap(), waiting(0, 0, 0));
@@ -219,7 +224,7 @@ fn long_records_are_written_before_there_are_many_of_them() {
 fn what_stands_without_a_position_is_thrown_away_and_other_partitions_stay() {
     let (_directory, store) = opened();
     drop((filled(&store, 1), filled(&store, 256)));
-    for torn in [&[7, 0, 0][..], &mark_value(at(7), 9)] {
+    for torn in [&[7, 0, 0][..], &Mark { position: at(7), writes: 9, entries: 1 }.encode()] {
         drop(filled(&store, 1));
         assert_eq!(store.position(1).unwrap(), Some(at(7)));
         store.entries.insert([0x40, 1], torn).unwrap();

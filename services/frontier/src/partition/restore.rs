@@ -117,9 +117,9 @@ impl PartitionFrontier {
         self.live.open(self.end);
         let Self { index, sites, idle, live, .. } = self;
         let (mut next_wake_ms, mut ended) = (None::<Millis>, vec![]);
-        index.each(&mut |entry| {
+        index.each(&mut |fingerprint, entry| {
             if entry.offset < commit {
-                ended.push(entry.offset);
+                ended.push(fingerprint);
                 return;
             }
             live.count(&entry);
@@ -144,16 +144,15 @@ impl PartitionFrontier {
 
     /// Removes URLs below the commit point from the index: they have ended, and their tombstones were compacted away
     /// before this index read them.
-    fn forget(&mut self, ended: &[Offset]) -> Result<(), IndexError> {
+    fn forget(&mut self, ended: &[Fingerprint]) -> Result<(), IndexError> {
         if !ended.is_empty() {
             let (partition, urls) = (self.owner.partition, ended.len());
             tracing::warn!(partition, urls, "removed URLs whose tombstones were compacted away unread");
         }
-        for offset in ended {
-            let fingerprint = self.index.waiting(*offset)?.context.fingerprint;
-            let entry = self.index.entry(fingerprint)?;
-            self.index.replace(fingerprint, entry, None);
-            self.index.mark(fingerprint, None);
+        for fingerprint in ended {
+            let entry = self.index.entry(*fingerprint)?;
+            self.index.replace(*fingerprint, entry, None);
+            self.index.mark(*fingerprint, None);
         }
         Ok(())
     }
