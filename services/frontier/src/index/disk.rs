@@ -117,7 +117,8 @@ impl FrontierIndex {
                 .filter_block_partitioning_policy(PartitioningPolicy::all(true))
                 .index_block_partitioning_policy(PartitioningPolicy::all(true))
         };
-        // Most lookups of a fingerprint find nothing, which the filters detect; the orders are only scanned.
+        // Before a partition is open, most lookups of a fingerprint find nothing, which these filters detect; then those in memory
+        // do. The orders are only scanned.
         let entries = database.keyspace(TABLES[0], options)?;
         let unfiltered = || options().filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);
         let orders = database.keyspace(TABLES[1], unfiltered)?;

@@ -30,9 +30,9 @@ struct Filter {
 }
 
 impl Filters {
-    /// Returns the filter of an index with this number of entries, which must then be added.
+    /// Returns the filters of an index with this number of entries, which must then be added.
     pub(super) fn with_room(entries: usize) -> Self {
-        Self(vec![Filter::new(entries.max(LEAST_ROOM))])
+        Self(vec![Filter::new(entries.clamp(LEAST_ROOM, MOST_ROOM))])
     }
 
     /// Adds a URL.
