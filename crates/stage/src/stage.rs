@@ -180,6 +180,10 @@ pub trait Stage: Send + 'static {
         &[]
     }
 
+    /// Notes that `partition` was assigned and is about to be restored, possibly after others. [`Stage::prepare`] or
+    /// [`Stage::close`] follows.
+    fn assigned(&mut self, partition: Partition) {}
+
     /// Returns the logs to be replayed before `partition` opens.
     fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
         vec![]

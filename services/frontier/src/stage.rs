@@ -331,6 +331,10 @@ impl Stage for FrontierStage {
         specs.map(|(topic, from)| RestoreSpec { topic, from, follow: topic == SITE_PAGES }).to_vec()
     }
 
+    fn assigned(&mut self, partition: Partition) {
+        self.pages.assign(partition);
+    }
+
     fn look_back_offset(&self, partition: Partition, topic: Topic) -> Option<Offset> {
         // Earlier counts are in `crawl.control`, which is read before a partition is opened.
         (topic == OUTCOMES).then(|| self.pages.counted_upto(partition))

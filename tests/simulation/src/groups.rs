@@ -1,7 +1,7 @@
 //! Coordinator of all groups: assigns partitions to members piecewise, and revokes them.
 //!
 //! Partition N of all topics of a group goes to one member (the `range` assignor), but each topic-partition is assigned
-//! and revoked separately. A partition is revoked before it moves. A member that does not release it in time, or is
+//! and revoked separately, unless a schedule assigns all that are free in one event, as Kafka does. A partition is revoked before it moves. A member that does not release it in time, or is
 //! silent for a session, is fenced; an expelled member learns of the loss when the coordinator receives from it again.
 
 use std::{
@@ -61,13 +61,15 @@ pub struct Groups {
     expelled: Arc<Mutex<Vec<Expelled>>>,
     /// Whether the coordinator is unavailable, together with the log.
     away: Arc<AtomicBool>,
+    /// Whether the free topic-partitions of a member are assigned in one event.
+    at_once: bool,
 }
 
 impl Groups {
-    /// Creates a coordinator without groups.
+    /// Creates a coordinator without groups. `at_once`: the free topic-partitions of a member are assigned in one event.
     #[must_use]
-    pub fn new(log: MemoryLog) -> Self {
-        Self { log, groups: Arc::default(), expelled: Arc::default(), away: Arc::default() }
+    pub fn new(log: MemoryLog, at_once: bool) -> Self {
+        Self { log, groups: Arc::default(), expelled: Arc::default(), away: Arc::default(), at_once }
     }
 
     /// Adds a process to a group. Returns its member number, which equals that in the log.
@@ -190,22 +192,17 @@ impl Groups {
         let now = Instant::now();
         let held = usize::from(group.last_topic_held.is_some_and(|until| now < until));
         let topics = topics(name);
+        let mut free: BTreeMap<usize, Vec<TopicPartition>> = BTreeMap::new();
         for &topic in &topics[..topics.len().saturating_sub(held)] {
             for (&partition, &target) in &group.targets {
                 let tp = TopicPartition::new(topic, partition);
+                let holder = group.holders.get(&tp).copied();
                 // Piecewise: each step skips some at random.
-                if random.chance(30) {
+                if random.chance(30) && !(self.at_once && holder.is_none()) {
                     continue;
                 }
-                match group.holders.get(&tp).copied() {
-                    None => {
-                        // A member that has not yet received a loss is assigned nothing.
-                        let ready = group.members.get(&target).is_some_and(|member| member.gate.is_well());
-                        if ready && self.log.has_received(name, target) && self.log.assign(name, target, &[tp]).is_ok()
-                        {
-                            group.holders.insert(tp, (target, None));
-                        }
-                    }
+                match holder {
+                    None => free.entry(target).or_default().push(tp),
                     Some((holder, _)) if holder == target && group.holders[&tp].1.is_none() => {}
                     Some((holder, None)) => {
                         if self.log.revoke(name, holder, &[tp]).is_ok() {
@@ -225,6 +222,19 @@ impl Groups {
                         }
                     }
                 }
+            }
+        }
+        for (target, tps) in free {
+            self.assign(name, group, target, &tps);
+        }
+    }
+
+    /// Assigns free topic-partitions to a member that is well and has received its last loss.
+    fn assign(&self, name: &str, group: &mut Group, target: usize, tps: &[TopicPartition]) {
+        let ready = group.members.get(&target).is_some_and(|member| member.gate.is_well());
+        for tps in tps.chunks(if self.at_once { tps.len() } else { 1 }) {
+            if ready && self.log.has_received(name, target) && self.log.assign(name, target, tps).is_ok() {
+                group.holders.extend(tps.iter().map(|tp| (*tp, (target, None))));
             }
         }
     }

@@ -37,6 +37,8 @@ pub struct Scenario {
     pub settings: Settings,
     /// Latency of messages.
     pub weather: Weather,
+    /// Whether a group's free topic-partitions are assigned to a member in one event, not one by one.
+    pub assigned_at_once: bool,
     /// Faults, with their times.
     pub faults: Vec<Planned>,
     /// Changes of the first crawl's definition during the run.
@@ -94,6 +96,7 @@ impl Scenario {
             web,
             settings,
             weather,
+            assigned_at_once: random.split("assigned at once").chance(30),
             faults,
             revisions,
             revised_within_ms: REVISED_WITHIN_MS,

@@ -132,7 +132,7 @@ impl Schedule {
         let random = Random::new(scenario.seed);
         let time = Time::begin();
         let log = MemoryLog::scripted(&specs(scenario.settings.partitions)).with_record_limit(scenario.record_limit);
-        let groups = Groups::new(log.clone());
+        let groups = Groups::new(log.clone(), scenario.assigned_at_once);
         let served = Arc::new(Served::new(scenario.web.clone()));
         let crawls: Vec<_> = scenario.crawls().into_iter().map(|plan| Crawl::of(plan, &scenario, &served)).collect();
         let store = SharedStore::default();

@@ -94,6 +94,7 @@ impl<S: Stage> EventLoop<S> {
         for action in actions {
             match action {
                 PartitionAction::Begin { partition, epoch } => {
+                    self.stage.assigned(partition);
                     self.restores.defer(partition, epoch);
                     self.begin_deferred();
                 }

@@ -7,19 +7,18 @@
 //!
 //! A URL may be dispatched while the pages and leases of all partitions together are below the cap. The counts of other
 //! instances are known as of their last record. So that the instances do not each use up the whole remainder, an
-//! instance with a share of the partitions dispatches only that share of it before it writes its counts. A cap of bytes
-//! leaves as many pages as of the mean size so far.
+//! instance with a share of the partitions dispatches only that share of it before it writes its counts. Partitions that
+//! are restored together add to its share once all of them are open: until then, pages that their last owner did not
+//! write may be unknown. A cap of bytes leaves as many pages as of the mean size so far.
 
+mod remainder;
 mod writing;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, Outcome, OutcomeKind, PageCount};
 use orbweaver_url::CrawlName;
-
-/// Size assumed of a page while none is known, in bytes.
-const ASSUMED_BYTES: u64 = 16 << 10;
 
 /// Part of an outcome that counts for the caps of its crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,19 +99,6 @@ struct Crawl {
 }
 
 impl Crawl {
-    /// Returns the number of pages that are left below the caps of pages and bytes; `None`: there is no such cap.
-    fn left(&self) -> Option<u64> {
-        let by_pages = self.max.map(|max| max.saturating_sub(self.sum.all()));
-        [by_pages, self.left_by_bytes()].into_iter().flatten().min()
-    }
-
-    /// Returns the number of pages that are left below the cap of bytes if they are of the mean size.
-    fn left_by_bytes(&self) -> Option<u64> {
-        let left = self.max_bytes?.saturating_sub(self.sum.bytes);
-        let mean = self.sum.bytes.checked_div(self.sum.pages).unwrap_or(ASSUMED_BYTES).max(1);
-        Some(left.div_ceil(mean).saturating_sub(self.sum.leased))
-    }
-
     fn is_held(&self) -> bool {
         self.paused || self.has_ended
     }
@@ -143,6 +129,8 @@ impl Crawl {
 struct Own {
     /// Owner epoch, once the partition is open.
     epoch: Option<u64>,
+    /// Whether the partition is part of [`PageCaps::share`].
+    shares: bool,
     /// Offset of the next outcome to be counted.
     next: Offset,
     /// Offset below which all counts are in acknowledged records.
@@ -167,8 +155,10 @@ pub struct PageCaps {
     names: HashMap<CrawlName, usize>,
     crawls: Vec<Crawl>,
     own: BTreeMap<Partition, Own>,
-    /// Number of partitions that are open here, and of all partitions.
-    served: u64,
+    /// Partitions that are assigned to this instance and not open yet.
+    restoring: BTreeSet<Partition>,
+    /// Number of open partitions that give this instance its share of a remainder, and of all partitions.
+    share: u64,
     partitions: u64,
     latest: HashMap<Partition, LatestCount>,
 }
@@ -274,34 +264,6 @@ impl PageCaps {
     pub fn delete(&mut self, crawl: &CrawlName) {
         let index = self.index(crawl);
         self.crawls[index].deleted = true;
-    }
-
-    /// Returns the number of pages of a crawl that may be requested now, as [`PageCaps::slack`]; the cap of pages does not
-    /// apply to a revisit.
-    #[must_use]
-    pub fn slack_of(&self, crawl: &CrawlName, is_revisit: bool) -> u64 {
-        match self.crawl(crawl) {
-            Some(known) if is_revisit && !known.is_held() => known.left_by_bytes().unwrap_or(u64::MAX),
-            _ => self.slack(crawl),
-        }
-    }
-
-    /// Returns the number of pages of a crawl that may be requested now; none while it is paused or has ended. The remainder up to the
-    /// cap may be larger if other instances may use it too.
-    #[must_use]
-    pub fn slack(&self, crawl: &CrawlName) -> u64 {
-        let Some(crawl) = self.crawl(crawl) else { return u64::MAX };
-        if crawl.is_held() {
-            return 0;
-        }
-        let Some(left) = crawl.left() else { return u64::MAX };
-        if self.served >= self.partitions {
-            return left;
-        }
-        let spent = crawl.own.saturating_sub(crawl.own_written);
-        let then = u128::from(left) + u128::from(spent);
-        let share = (then * u128::from(self.served)).div_ceil(u128::from(self.partitions));
-        left.min(u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(spent))
     }
 
     /// Returns the counts of a crawl in all partitions, as far as they are known here.
@@ -435,7 +397,9 @@ impl PageCaps {
     /// here on.
     pub fn serve(&mut self, partition: Partition, epoch: u64, partitions: Partition) {
         self.own(partition).epoch = Some(epoch);
-        (self.served, self.partitions) = (self.served + 1, partitions.into());
+        self.restoring.remove(&partition);
+        self.partitions = partitions.into();
+        self.update_share();
         let Some(own) = self.own.get_mut(&partition) else { return };
         for (index, crawl) in self.crawls.iter_mut().enumerate() {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
@@ -451,9 +415,11 @@ impl PageCaps {
 
     /// Closes a partition: from now on, its count is the one in `crawl.control`.
     pub fn leave(&mut self, partition: Partition) {
-        let Some(own) = self.own.remove(&partition) else { return };
+        self.restoring.remove(&partition);
+        let own = self.own.remove(&partition);
+        self.update_share();
+        let Some(own) = own else { return };
         let served = own.epoch.is_some();
-        self.served -= u64::from(served);
         for crawl in &mut self.crawls {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
             (count.upto, count.changed) = (count.written_upto, false);

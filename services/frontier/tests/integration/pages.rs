@@ -373,3 +373,28 @@ fn a_cap_of_bytes_leaves_as_many_pages_as_of_the_mean_size_and_the_end_of_a_craw
     pages.pass(1_000);
     assert_eq!((pages.slack(&crawl), pages.is_at_cap(&crawl)), (u64::MAX, false));
 }
+
+#[test]
+fn partitions_that_are_restored_together_add_to_the_share_once_all_are_open() {
+    let (mut pages, crawl) = (PageCaps::default(), "docs".parse::<CrawlName>().unwrap());
+    pages.limit(&crawl, Some(100));
+    (0..4).for_each(|partition| pages.assign(partition));
+    pages.serve(0, 1, 4);
+    assert_eq!(pages.slack(&crawl), 0);
+    // Outcomes that the last owner did not write.
+    (0..90).for_each(|offset| pages.outcome(3, offset, Some(page_of(&crawl))));
+    pages.serve(1, 1, 4);
+    pages.serve(3, 1, 4);
+    assert_eq!(pages.slack(&crawl), 0);
+    // One of them is cancelled.
+    pages.leave(2);
+    assert_eq!(pages.slack(&crawl), 0, "3 of 4 of 100 are 75, of which 90 are spent");
+    pages.write(3, LONG_MS);
+    assert_eq!(pages.slack(&crawl), 8, "3 of 4 of the remaining 10");
+    pages.assign(2);
+    assert_eq!(pages.slack(&crawl), 8, "those that are open keep their share");
+    pages.limit_further(&crawl, Some(100), None);
+    assert_eq!(pages.slack_of(&crawl, true), 75, "the cap of bytes is shared, too");
+    pages.serve(2, 1, 4);
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true)), (10, 100));
+}

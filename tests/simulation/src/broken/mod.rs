@@ -92,6 +92,9 @@ pub enum Rule {
     /// docs/protocol.md#site-caps: the pages of a site are in `crawl.site-pages` and restored from there. Off: they are not
     /// restored.
     SitePages,
+    /// docs/protocol.md#crawl-caps: a frontier uses its share of a remainder once all partitions that it restores are open.
+    /// Off: as each one opens.
+    SharesLast,
     /// docs/protocol.md#completion: completion is proved by two offset snapshots. Off: one is enough.
     TwoReadings,
     /// docs/protocol.md#record-limit: the services cut records to the log's record limit. Off: to another limit.

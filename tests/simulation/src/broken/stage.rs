@@ -74,6 +74,12 @@ impl<S: Stage> Stage for BrokenStage<S> {
         self.stage.tails()
     }
 
+    fn assigned(&mut self, partition: Partition) {
+        if !self.broken.is_off(Rule::SharesLast) {
+            self.stage.assigned(partition);
+        }
+    }
+
     fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
         let mut specs = self.stage.restore_specs(partition);
         specs.retain(|spec| match (self.stage.service(), spec.topic) {

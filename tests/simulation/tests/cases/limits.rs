@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use orbweaver_simulation_tests::{
     broken::{Broken, Rule},
     faults::Fault,
+    network::Weather,
+    revisions::Revision,
     scenario::Scenario,
+    schedule::Report,
     settings::Service,
 };
 
 use crate::{
     at, fails_without, holds, violated,
-    webs::{crawl, web},
+    webs::{all_at_once, crawl, web},
 };
 
 /// Records of at most 4 KiB, and a page with ten times as much text, hardly compressible.
@@ -55,4 +58,26 @@ fn a_site_beyond_its_cap(seed: u64) -> Scenario {
 fn a_site_gets_no_more_pages_than_its_crawl_allows_although_frontiers_restart() {
     holds(a_site_beyond_its_cap, 0..10, violated);
     fails_without(Rule::SitePages, a_site_beyond_its_cap, 0..5, violated);
+}
+
+/// Three hundred pages of sixty sites in four partitions, of which the crawl fetches half within a second or two; the only
+/// frontier is killed about that time.
+fn a_kill_near_a_cap(moment: u64) -> Scenario {
+    let links: Vec<usize> = (1..300).collect();
+    let pages: Vec<(usize, &[usize])> =
+        (0..300).map(|page| (page % 60, if page == 0 { &links[..] } else { &[] })).collect();
+    let faults = vec![at(1_000 + 50 * moment, Fault::AllAway(Service::Frontier, 100))];
+    let mut scenario = Scenario { faults, weather: Weather::Fair, ..all_at_once(crawl(moment, web(&pages))) };
+    scenario.settings.partitions = 4;
+    scenario.assigned_at_once = true;
+    scenario.first.max_pages = Some(150);
+    scenario.revisions = vec![Revision { at_ms: 100_000, ..Revision::default() }];
+    scenario
+}
+
+#[test]
+fn a_frontier_that_is_killed_near_a_cap_does_not_exceed_it_once_restarted() {
+    let exceeds = |report: &Report| report.over_cap > 0;
+    holds(a_kill_near_a_cap, 0..60, exceeds);
+    fails_without(Rule::SharesLast, a_kill_near_a_cap, 0..60, exceeds);
 }
