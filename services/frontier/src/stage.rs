@@ -36,8 +36,6 @@ const BUSIEST_SITES: usize = 100_000;
 /// (`delete.retention.ms` of `crawl.frontier`, a day by default): a URL that ended earlier may have left no tombstone
 /// after the checkpoint.
 const INDEX_WITHIN: Duration = Duration::from_secs(12 * 3600);
-/// Interval at which indexes are written regardless of their size, in milliseconds.
-const WRITE_EVERY_MS: Millis = 1000;
 
 pub(crate) const SERVICE: &str = "frontier";
 
@@ -61,7 +59,6 @@ pub struct FrontierStage {
     draining: Vec<Partition>,
     busiest_at_ms: Millis,
     crawls_at_ms: Millis,
-    written_at_ms: Millis,
 }
 
 impl FrontierStage {
@@ -82,7 +79,6 @@ impl FrontierStage {
             draining: vec![],
             busiest_at_ms: 0,
             crawls_at_ms: 0,
-            written_at_ms: 0,
         }
     }
 
@@ -168,14 +164,10 @@ impl FrontierStage {
     fn tick_all(&mut self, now: Millis, actions: &mut FrontierActions) -> Result<(), IndexError> {
         self.pages.pass(now);
         let mut decisions = Decisions::new();
-        let write = !(0..WRITE_EVERY_MS).contains(&now.saturating_sub(self.written_at_ms));
         for (number, partition) in &mut self.open {
             let out = decisions.entry(*number).or_default();
             partition.tick(&mut DecisionContext { now, pages: &mut self.pages, scopes: &self.scopes, out })?;
-            if write {
-                self.written_at_ms = now;
-                partition.write()?;
-            }
+            partition.write_if_due(now)?;
         }
         self.carry_out(decisions, now, actions)?;
         self.write_counts(now, actions);

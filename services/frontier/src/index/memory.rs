@@ -12,28 +12,40 @@ use orbweaver_url::Fingerprint;
 
 use super::{END_RANK, Index, IndexEntry, IndexError, QueueKey, Rank};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct MemoryIndex {
-    entries: BTreeMap<Fingerprint, IndexEntry>,
+    entries: HashMap<Fingerprint, IndexEntry>,
     records: HashMap<Offset, Box<FrontierUrl>>,
-    /// Entries by time, which is 0 for a queued one, site and rank.
+    /// Entries in the order of [`key`].
     orders: BTreeMap<(Millis, QueueKey, Rank), (Fingerprint, IndexEntry)>,
     outdated: BTreeMap<Fingerprint, Offset>,
     position: Option<IndexCheckpoint>,
 }
 
+/// Returns the key of a queued entry by site and rank, or of a delayed one by time and offset.
+fn key(entry: &IndexEntry) -> (Millis, QueueKey, Rank) {
+    if entry.is_delayed() {
+        return (entry.not_before_ms, QueueKey(0), (0, entry.offset));
+    }
+    (0, entry.site, entry.rank())
+}
+
 impl MemoryIndex {
     fn take_out(&mut self, entry: &IndexEntry) {
-        self.orders.remove(&(entry.not_before_ms, entry.site, entry.rank()));
+        self.orders.remove(&key(entry));
     }
 
     fn put_in(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
         self.entries.insert(fingerprint, entry);
-        self.orders.insert((entry.not_before_ms, entry.site, entry.rank()), (fingerprint, entry));
+        self.orders.insert(key(&entry), (fingerprint, entry));
     }
 }
 
 impl Index for MemoryIndex {
+    fn offset(&mut self, fingerprint: Fingerprint) -> Result<Option<Offset>, IndexError> {
+        Ok(self.entries.get(&fingerprint).map(|entry| entry.offset))
+    }
+
     fn entry(&mut self, fingerprint: Fingerprint) -> Result<Option<IndexEntry>, IndexError> {
         Ok(self.entries.get(&fingerprint).copied())
     }
@@ -73,7 +85,7 @@ impl Index for MemoryIndex {
         most: usize,
     ) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
         let end = |at_ms| (at_ms, QueueKey(u64::MAX), END_RANK);
-        let after = after.map_or(end(0), |after| (after.not_before_ms, after.site, after.rank()));
+        let after = after.map_or(end(0), |after| key(&after));
         if until_ms < after.0 {
             return Ok(vec![]);
         }
@@ -81,8 +93,8 @@ impl Index for MemoryIndex {
         Ok(delayed.take(most).map(|(_, delayed)| *delayed).collect())
     }
 
-    fn each(&mut self, each: &mut dyn FnMut(Fingerprint, IndexEntry)) -> Result<(), IndexError> {
-        self.entries.iter().for_each(|(fingerprint, entry)| each(*fingerprint, *entry));
+    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
+        self.orders.values().for_each(|(_, entry)| each(*entry));
         Ok(())
     }
 

@@ -13,13 +13,20 @@
 //! A URL is in one of two orders: by site, weight and offset ("queued"), or by the earliest time of its next request
 //! ("delayed"). Whether a URL is demoted is the only information in the index that is in no record; it may be lost.
 
+mod checkpoint;
 mod disk;
 mod encoding;
 mod error;
 mod filters;
 mod group;
+mod kept_file;
+mod keys;
 mod memory;
+mod merge;
 mod records;
+mod states;
+mod store;
+mod table;
 
 use std::collections::BTreeMap;
 
@@ -30,9 +37,10 @@ use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-pub use disk::{DiskIndex, FrontierIndex};
+pub use disk::DiskIndex;
 pub use error::IndexError;
 pub use memory::MemoryIndex;
+pub use store::FrontierIndex;
 
 /// Identifies the queue of a crawl at a site in eight bytes (xxh3 of both names): each crawl has its own queue at a
 /// site, so that a paused crawl does not block another, and a second one for revisits, so that new URLs neither delay
@@ -173,6 +181,9 @@ impl IndexEntry {
 /// Index of one partition. After an error, it is unknown whether the requested read or write took place: the partition
 /// must be closed.
 pub trait Index: Send + std::fmt::Debug {
+    /// Returns the offset of the record of a URL by its fingerprint, if the URL is queued or delayed.
+    fn offset(&mut self, fingerprint: Fingerprint) -> Result<Option<Offset>, IndexError>;
+
     /// Returns the entry of a URL by its fingerprint, if the URL is queued or delayed.
     fn entry(&mut self, fingerprint: Fingerprint) -> Result<Option<IndexEntry>, IndexError>;
 
@@ -180,7 +191,8 @@ pub trait Index: Send + std::fmt::Debug {
     fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError>;
 
     /// Replaces the entry and the record of a URL, or removes them. `old` is the result of [`Index::entry`]. The record at an
-    /// offset never changes, and records are added in the order of their offsets.
+    /// offset never changes, and records are added in the order of their offsets. The entry is that of the record
+    /// ([`IndexEntry::of`]), but may be demoted, or queued already.
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>);
 
     /// Moves a delayed URL into its site's queue. `entry` is the result of [`Index::entry`].
@@ -189,7 +201,7 @@ pub trait Index: Send + std::fmt::Debug {
     /// Returns the first `most` URLs in a site's queue from the rank `from` on, in order.
     fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;
 
-    /// Returns the first `most` URLs that are delayed until `until_ms` at most, in order: all of them, or those after an entry.
+    /// Returns the first `most` URLs that are delayed until `until_ms` at most, by time and offset: all of them, or those after an entry.
     fn delayed(
         &mut self,
         after: Option<IndexEntry>,
@@ -197,8 +209,8 @@ pub trait Index: Send + std::fmt::Debug {
         most: usize,
     ) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError>;
 
-    /// Calls `each` with every entry, in the order of fingerprints. A partition does so when it opens.
-    fn each(&mut self, each: &mut dyn FnMut(Fingerprint, IndexEntry)) -> Result<(), IndexError>;
+    /// Calls `each` with every entry: those in queues by site and rank, then the delayed ones by time and offset.
+    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError>;
 
     /// Marks a queued URL whose last record in the log is not the queued one; `None` removes the mark. The URL can be
     /// restored from the record at `since` and later ones; a mark keeps the first such offset.

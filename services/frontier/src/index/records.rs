@@ -11,7 +11,7 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    fs::{File, OpenOptions, read_dir, remove_dir_all, remove_file},
+    fs::{OpenOptions, read_dir, remove_dir_all, remove_file},
     io,
     ops::Range,
     os::unix::fs::FileExt,
@@ -25,6 +25,8 @@ use orbweaver_messages::FrontierUrl;
 use super::{
     encoding::{read_record, record_value},
     group::{self, Group},
+    kept_file::KeptFile,
+    states::States,
 };
 
 /// Number of offsets per file, as a power of two.
@@ -42,8 +44,6 @@ const FIRST_READ: usize = 2 << 10;
 pub(super) struct Records {
     dir: PathBuf,
     files: BTreeMap<u64, RecordFile>,
-    /// Whether the records that have not ended are counted. Nothing is deleted before.
-    counted: bool,
     /// Records that are not written yet, and where the buffer has them.
     pending: BTreeMap<Offset, Range<usize>>,
     buffer: Vec<u8>,
@@ -59,11 +59,9 @@ impl std::fmt::Debug for Records {
 }
 
 struct RecordFile {
-    file: File,
+    file: KeptFile,
     /// Position at which the next group is written.
     end: u64,
-    /// Number of its records that have not ended.
-    live: u64,
 }
 
 fn file_of(offset: Offset) -> u64 {
@@ -86,7 +84,7 @@ impl Records {
             }
         }
         let (pending, buffer, table) = (BTreeMap::new(), vec![], CompressTable::default());
-        Ok(Self { dir, files, counted: false, pending, buffer, read: None, table })
+        Ok(Self { dir, files, pending, buffer, read: None, table })
     }
 
     /// Deletes the files in this directory.
@@ -97,39 +95,16 @@ impl Records {
         }
     }
 
-    /// Starts to count the records that have not ended, all of which must then be passed to [`Records::count`].
-    pub(super) fn start_count(&mut self) {
-        self.files.values_mut().for_each(|file| file.live = 0);
-        self.counted = true;
-    }
-
-    /// Counts a record that has not ended.
-    pub(super) fn count(&mut self, offset: Offset) {
-        if let Some(file) = self.files.get_mut(&file_of(offset)) {
-            file.live += 1;
-        }
-    }
-
-    /// Notes that a record has ended.
-    pub(super) fn end(&mut self, offset: Offset) {
-        if let Some(file) = self.files.get_mut(&file_of(offset)) {
-            file.live = file.live.saturating_sub(1);
-        }
-    }
-
     /// Deletes the files whose records have all ended, other than the last file, which still grows.
-    pub(super) fn delete_ended(&mut self) -> io::Result<()> {
-        let Some(last) = self.files.keys().next_back().copied().filter(|_| self.counted) else { return Ok(()) };
-        for (number, _) in self.files.extract_if(..last, |_, file| file.live == 0) {
+    pub(super) fn delete_ended(&mut self, states: &States) -> io::Result<()> {
+        let Some(last) = self.files.keys().next_back().copied() else { return Ok(()) };
+        let has_ended =
+            |number: &u64, _: &mut RecordFile| !states.any_in(number << FILE_BITS..(number + 1) << FILE_BITS);
+        for (number, _) in self.files.extract_if(..last, has_ended) {
             remove_file(self.dir.join(number.to_string()))?;
             self.read = None;
         }
         Ok(())
-    }
-
-    /// Returns an offset below which there are no records; `None` if there are none at all.
-    pub(super) fn first(&self) -> Option<Offset> {
-        self.files.keys().next().map(|number| number << FILE_BITS)
     }
 
     /// Adds a record. Its offset must be higher than all that were added before.
@@ -192,9 +167,9 @@ impl Records {
 impl RecordFile {
     fn open(dir: &Path, number: u64) -> io::Result<Self> {
         let path = dir.join(number.to_string());
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
         let end = file.metadata()?.len().max(SLOTS_BYTES);
-        Ok(Self { file, end, live: 0 })
+        Ok(Self { file: KeptFile::new(path, file), end })
     }
 
     /// Appends records, which `buffer` has in these ranges.
@@ -221,10 +196,11 @@ impl RecordFile {
             group.add(*offset, &buffer[range.clone()]);
         }
         group.compress(&mut groups, table)?;
-        self.file.write_all_at(&groups, self.end)?;
-        self.file.write_all_at(&slots, slot_at(*first))?;
+        self.file.with(|file| {
+            file.write_all_at(&groups, self.end)?;
+            file.write_all_at(&slots, slot_at(*first))
+        })?;
         self.end += groups.len() as u64;
-        self.live += records.len() as u64;
         Ok(())
     }
 
@@ -251,8 +227,8 @@ fn place(slot: u64) -> (u64, usize) {
 }
 
 /// Reads at a position; `false` if the file ends before.
-fn read_whole(file: &File, bytes: &mut [u8], position: u64) -> io::Result<bool> {
-    match file.read_exact_at(bytes, position) {
+fn read_whole(file: &KeptFile, bytes: &mut [u8], position: u64) -> io::Result<bool> {
+    match file.with(|file| file.read_exact_at(bytes, position)) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         read => read.map(|()| true),
     }

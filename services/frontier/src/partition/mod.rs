@@ -61,6 +61,10 @@ const PASS_OVER_BATCH: usize = 512;
 const RESUME_BATCH: u64 = 512;
 /// Maximum number of delayed URLs that are released per call.
 const WAKE_BATCH: usize = 512;
+/// Interval at which the index is written regardless of its changes, in milliseconds, and the number of URLs per additional
+/// millisecond: a write has the states of all URLs.
+const WRITE_EVERY_MS: Millis = 1000;
+const URLS_PER_MS: u64 = 1000;
 
 /// Lease found during a restore, with the outcome of its dispatch if one was found that is not applied to the queued
 /// record: its offset, and the end of the URL if it is terminal.
@@ -148,6 +152,7 @@ pub struct PartitionFrontier {
     /// Time for which the partition has been open, in milliseconds, and time of its last tick.
     open_for_ms: Millis,
     ticked_at_ms: Millis,
+    written_at_ms: Millis,
     /// Queues that are paused at a page cap, or with their crawl, by crawl and by whether they are of revisits.
     held: BTreeMap<(CrawlName, bool), VecDeque<QueueKey>>,
     site_pages: SitePageCounts,
@@ -181,6 +186,7 @@ impl PartitionFrontier {
             live: LiveUrls::default(),
             open_for_ms: 0,
             ticked_at_ms: 0,
+            written_at_ms: 0,
             held: BTreeMap::new(),
             site_pages: SitePageCounts::default(),
             forgotten: vec![],
@@ -213,6 +219,21 @@ impl PartitionFrontier {
     /// Writes the changes that the index keeps in memory.
     pub fn write(&mut self) -> Result<(), IndexError> {
         self.index.write()
+    }
+
+    /// Does so if the last such write is long ago.
+    pub fn write_if_due(&mut self, now: Millis) -> Result<(), IndexError> {
+        let every_ms = WRITE_EVERY_MS.saturating_add((self.urls() / URLS_PER_MS).cast_signed());
+        if (0..every_ms).contains(&now.saturating_sub(self.written_at_ms)) {
+            return Ok(());
+        }
+        self.written_at_ms = now;
+        self.write()
+    }
+
+    /// Returns the number of queued, delayed and sleeping URLs.
+    fn urls(&self) -> u64 {
+        self.sites.waiting() as u64 + self.live.asleep()
     }
 
     /// Expires leases, releases delayed URLs, and keeps the commit point close (docs/protocol.md#re-append).
@@ -444,8 +465,7 @@ impl PartitionFrontier {
     /// Re-appends the lowest queued records if they hold the commit point far below the log end
     /// (docs/protocol.md#re-append).
     fn reappend(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
-        let all = self.sites.waiting() as u64 + self.live.asleep();
-        let tolerated = self.config.reappend_above.max(4 * all);
+        let tolerated = self.config.reappend_above.max(4 * self.urls());
         // Only records below that offset: otherwise a lease on the lowest record would cause all others to be rewritten
         // repeatedly.
         let Some(behind) = self.end.checked_sub(tolerated) else { return Ok(()) };

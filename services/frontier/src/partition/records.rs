@@ -49,7 +49,7 @@ impl PartitionFrontier {
         let is_changed = matches!(queued, Cow::Owned(_));
         self.queue(origin, (&*queued, is_changed), (was, old), turn)?;
         // Otherwise the queued record is still being appended, or will be when a tombstone in flight is read.
-        let is_last = !is_changed && self.index.entry(fingerprint)?.is_some_and(|entry| entry.offset == origin.offset);
+        let is_last = !is_changed && self.index.offset(fingerprint)? == Some(origin.offset);
         self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
     }
@@ -200,8 +200,8 @@ impl PartitionFrontier {
         turn.out.push(Decision::Complete(origin));
         self.apply_tombstone(fingerprint, epoch, turn)?;
         // A URL that is still queued is being appended again, or another tombstone is.
-        let queued = self.index.entry(fingerprint)?;
-        self.index.mark(fingerprint, queued.map(|entry| entry.offset));
+        let queued = self.index.offset(fingerprint)?;
+        self.index.mark(fingerprint, queued);
         Ok(())
     }
 

@@ -117,9 +117,9 @@ impl PartitionFrontier {
         self.live.open(self.end);
         let Self { index, sites, idle, live, .. } = self;
         let (mut next_wake_ms, mut ended) = (None::<Millis>, vec![]);
-        index.each(&mut |fingerprint, entry| {
+        index.each(&mut |entry| {
             if entry.offset < commit {
-                ended.push(fingerprint);
+                ended.push(entry.offset);
                 return;
             }
             live.count(&entry);
@@ -144,15 +144,16 @@ impl PartitionFrontier {
 
     /// Removes URLs below the commit point from the index: they have ended, and their tombstones were compacted away
     /// before this index read them.
-    fn forget(&mut self, ended: &[Fingerprint]) -> Result<(), IndexError> {
+    fn forget(&mut self, ended: &[Offset]) -> Result<(), IndexError> {
         if !ended.is_empty() {
             let (partition, urls) = (self.owner.partition, ended.len());
             tracing::warn!(partition, urls, "removed URLs whose tombstones were compacted away unread");
         }
-        for fingerprint in ended {
-            let entry = self.index.entry(*fingerprint)?;
-            self.index.replace(*fingerprint, entry, None);
-            self.index.mark(*fingerprint, None);
+        for offset in ended {
+            let fingerprint = self.index.waiting(*offset)?.context.fingerprint;
+            let entry = self.index.entry(fingerprint)?;
+            self.index.replace(fingerprint, entry, None);
+            self.index.mark(fingerprint, None);
         }
         Ok(())
     }
@@ -161,11 +162,11 @@ impl PartitionFrontier {
     /// then, even if a later one is the queued one: from a later commit point, the next owner would not read it.
     fn hold_back_outdated(&mut self, restored: Range<Offset>) -> Result<(), IndexError> {
         for (fingerprint, since) in self.index.outdated().clone() {
-            let Some(entry) = self.index.entry(fingerprint)? else {
+            let Some(offset) = self.index.offset(fingerprint)? else {
                 self.index.mark(fingerprint, None);
                 continue;
             };
-            let held = Some(since).filter(|since| *since != entry.offset && restored.contains(since));
+            let held = Some(since).filter(|since| *since != offset && restored.contains(since));
             self.outdated.insert(fingerprint, held);
         }
         Ok(())

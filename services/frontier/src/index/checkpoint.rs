@@ -1,0 +1,73 @@
+//! The checkpoint of a partition's index: how far the log is in it, its tables, and the states of its URLs. One file, replaced
+//! atomically, so that all of them change together.
+
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+use orbweaver_log::Offset;
+use orbweaver_stage::IndexCheckpoint;
+use orbweaver_url::Fingerprint;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::states::States;
+
+const NAME: &str = "checkpoint";
+
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    pub(super) position: IndexCheckpoint,
+    /// Numbers of the tables, oldest first.
+    pub(super) tables: Vec<u64>,
+    /// The marked URLs.
+    pub(super) outdated: BTreeMap<Fingerprint, Offset>,
+    pub(super) states: States,
+}
+
+/// Numbers of the tables, and the marked URLs.
+#[derive(Serialize, Deserialize)]
+struct Lists {
+    tables: Vec<u64>,
+    outdated: Vec<([u8; 16], Offset)>,
+}
+
+impl Checkpoint {
+    /// Reads the checkpoint in this directory; `None` if there is none, or it is damaged.
+    pub(super) fn read(dir: &Path) -> io::Result<Option<Self>> {
+        match fs::read(dir.join(NAME)) {
+            Ok(bytes) => Ok(Self::decode(&bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, hash) = bytes.split_last_chunk()?;
+        if xxh3_64(body) != u64::from_le_bytes(*hash) {
+            return None;
+        }
+        let (position, rest) = body.split_at_checked(24)?;
+        let (Lists { tables, outdated }, rest) = postcard::take_from_bytes(rest).ok()?;
+        let (states, rest) = States::decode(rest)?;
+        let outdated = outdated.into_iter().map(|(bytes, since)| (Fingerprint(bytes), since)).collect();
+        let position = IndexCheckpoint::from_bytes(position)?;
+        rest.is_empty().then_some(Self { position, tables, outdated, states })
+    }
+}
+
+/// Replaces the checkpoint in this directory.
+pub(super) fn write(
+    dir: &Path,
+    position: IndexCheckpoint,
+    tables: &[u64],
+    outdated: &BTreeMap<Fingerprint, Offset>,
+    states: &States,
+) -> io::Result<()> {
+    let outdated = outdated.iter().map(|(url, since)| (url.0, *since)).collect();
+    let lists = Lists { tables: tables.to_vec(), outdated };
+    let mut bytes = postcard::to_extend(&lists, position.to_bytes().to_vec()).map_err(io::Error::other)?;
+    states.encode(&mut bytes);
+    bytes.extend(xxh3_64(&bytes).to_le_bytes());
+    let fresh = dir.join("checkpoint.new");
+    fs::write(&fresh, bytes)?;
+    fs::rename(&fresh, dir.join(NAME))
+}
