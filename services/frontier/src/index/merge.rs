@@ -59,7 +59,7 @@ impl MergedKeys {
 pub(super) struct Merge {
     tables: Vec<Arc<Table>>,
     writer: TableWriter,
-    /// What is left of the order that is merged; none once all are.
+    /// Remaining keys of the order that is merged; none once all are.
     keys: Option<MergedKeys>,
     /// Whether keys that are not current are left out.
     drops: bool,

@@ -1,5 +1,5 @@
 //! States of the URLs in an index, by the offsets of their records. The tables keep the keys of URLs that have ended, or are no
-//! longer in that order, until a merge; the states tell them apart.
+//! longer in that order, until a merge; the states distinguish them.
 
 use std::ops::Range;
 

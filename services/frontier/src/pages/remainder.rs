@@ -62,7 +62,7 @@ impl PageCaps {
         self.restoring.insert(partition);
     }
 
-    /// Updates the share of this instance after a partition was opened, closed or given up.
+    /// Updates the share of this instance after a partition was opened or closed, or its restore was cancelled.
     pub(super) fn update_share(&mut self) {
         if self.restoring.is_empty() {
             self.own.values_mut().for_each(|own| own.shares = own.epoch.is_some());

@@ -19,7 +19,7 @@ impl PageCaps {
     /// Notes that the partition is blocked until some crawl's cap is raised or it is resumed, one of which is given; see
     /// `PageCount::held_at`. `None` if it is not blocked.
     pub fn hold(&mut self, partition: Partition, capped_at: Option<(Offset, &CrawlName)>) {
-        // Meanwhile this instance has no share of what is left, or a smaller one.
+        // Meanwhile this instance has no share of the remainder, or a smaller one.
         let capped_at = capped_at.filter(|_| self.restoring.is_empty());
         let by = capped_at.map(|(_, crawl)| self.index(crawl));
         let Some(own) = self.own.get_mut(&partition) else { return };
