@@ -11,6 +11,7 @@ pub(crate) struct Measured {
     count: usize,
     time: Duration,
     cpu: Duration,
+    longest: Duration,
 }
 
 /// Start of a call.
@@ -33,6 +34,7 @@ impl Measured {
     pub(crate) fn end(&mut self, count: usize, Began(began, cpu): &Began) {
         self.count += count;
         self.time += began.elapsed();
+        self.longest = self.longest.max(began.elapsed());
         self.cpu += cpu_time("/proc/thread-self").saturating_sub(*cpu);
     }
 }
@@ -43,7 +45,12 @@ impl fmt::Display for Measured {
         let seconds = self.time.as_secs_f64();
         let (rate, each) = (self.count as f64 / seconds, |seconds: f64| seconds / self.count as f64 * 1e6);
         let (wall, cpu) = (each(seconds), each(self.cpu.as_secs_f64()));
-        write!(f, "{rate:.0}/s, {wall:.2} us each, {cpu:.2} us of this thread, {} in all", self.count)
+        let longest = self.longest.as_millis();
+        write!(
+            f,
+            "{rate:.0}/s, {wall:.2} us each, {cpu:.2} us of this thread, {} in all, longest call {longest} ms",
+            self.count
+        )
     }
 }
 

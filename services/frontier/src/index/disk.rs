@@ -35,8 +35,10 @@ use super::{
     table::{self, Table, TableWriter},
 };
 
-/// Number of keys that are merged per record of the log, and its bounds per call.
+/// Number of keys that are merged per record of the log, at least; a merge ends within this number of writes.
 const MERGED_PER_RECORD: u64 = 16;
+const WRITES_PER_MERGE: u64 = 8;
+/// Bounds of the number of keys per call.
 const MERGE_STEP: (u64, u64) = if cfg!(test) { (1, 8) } else { (1024, 65_536) };
 /// Number of tables at which a merge is completed at once.
 const MOST_TABLES: usize = if cfg!(test) { 6 } else { 24 };
@@ -192,18 +194,23 @@ impl DiskIndex {
 
     /// Continues a merge by some of its keys.
     fn merge(&mut self, records: u64) -> io::Result<()> {
-        let keys = records.saturating_mul(MERGED_PER_RECORD).clamp(MERGE_STEP.0, MERGE_STEP.1);
-        match &mut self.merge {
-            Some(merge) => merge.step(keys as usize, &self.states).map(|_| ()),
-            None => Ok(()),
-        }
+        let changes = self.most_changes() as u64;
+        let Some(merge) = &mut self.merge else { return Ok(()) };
+        let per_record = MERGED_PER_RECORD.max(merge.all_keys() / (WRITES_PER_MERGE * changes));
+        let keys = records.saturating_mul(per_record).clamp(MERGE_STEP.0, MERGE_STEP.1);
+        merge.step(keys as usize, &self.states).map(|_| ())
+    }
+
+    /// Returns the number of changed URLs at which they are written. The states are written as a whole: with more URLs,
+    /// more rarely.
+    fn most_changes(&self) -> usize {
+        self.index.room().0.max(self.states.len() / 256)
     }
 
     fn is_full(&self) -> bool {
-        let (changes, bytes) = self.index.room();
+        let bytes = self.index.room().1;
         let keys = self.urls.len().max(self.queued.len() + self.delayed.len());
-        // The states are written as a whole: with more URLs, more rarely.
-        keys >= changes.max(self.states.len() / 256) || self.records.pending_bytes() >= bytes.max(self.states.len() / 2)
+        keys >= self.most_changes() || self.records.pending_bytes() >= bytes.max(self.states.len() / 2)
     }
 
     /// Writes the keys that are in memory as a table, if there are any.

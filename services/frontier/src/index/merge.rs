@@ -63,18 +63,26 @@ pub(super) struct Merge {
     keys: Option<MergedKeys>,
     /// Whether keys that are not current are left out.
     drops: bool,
+    /// Number of keys in all orders of the tables.
+    all_keys: u64,
 }
 
 impl Merge {
     /// Starts to merge tables into one of this number. If it `drops` keys, those that are not current are left out.
     pub(super) fn start(tables: Vec<Arc<Table>>, dir: &Path, number: u64, drops: bool) -> io::Result<Self> {
         let keys = Some(MergedKeys::of(&tables, Order::Urls)?);
-        Ok(Self { writer: TableWriter::create(dir, number)?, tables, keys, drops })
+        let all_keys = tables.iter().flat_map(|table| Order::ALL.map(|order| table.keys(order))).sum();
+        Ok(Self { writer: TableWriter::create(dir, number)?, tables, keys, drops, all_keys })
+    }
+
+    /// Returns the number of keys in all orders of the tables, those that are merged already included.
+    pub(super) fn all_keys(&self) -> u64 {
+        self.all_keys
     }
 
     /// Merges up to `most` keys. Returns `true` when nothing is left to do.
     pub(super) fn step(&mut self, most: usize, states: &States) -> io::Result<bool> {
-        let Self { tables, writer, keys, drops } = self;
+        let Self { tables, writer, keys, drops, .. } = self;
         for _ in 0..most {
             let Some(merged) = keys else { break };
             let order = merged.order;
