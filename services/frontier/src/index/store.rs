@@ -23,7 +23,7 @@ const CONDEMNED: &str = "condemned";
 /// Number of changed URLs at which the changes of a partition are written: that of all partitions, and the bounds for one.
 /// Tests write soon.
 const CHANGES: (usize, usize, usize) = if cfg!(test) { (8, 4, 8) } else { (65_536, 1024, 32_768) };
-/// The same for the records of changed URLs, in bytes: a single one may have a long chain of redirects.
+/// Bounds of the size of the records of changed URLs, in bytes, in the same order: a single one may have a long chain of redirects.
 const CHANGES_BYTES: (usize, usize, usize) = (16 << 20, 256 << 10, 4 << 20);
 
 /// The indexes of one process. Cheap to clone.
