@@ -45,7 +45,7 @@ pub use metadata::{
 };
 pub use order::{CrawlOrder, Priority, PriorityError};
 pub use outcome::{Outcome, OutcomeKind};
-pub use page::{BodyEncoding, Page};
+pub use page::{BodyEncoding, Page, PageKind};
 pub use profile::FetchProfile;
 pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitPolicy, Visits};
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};

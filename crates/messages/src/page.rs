@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Truncated, UrlContext};
+use crate::{Millis, Truncated, UrlContext, is_default};
 
 /// Encoding of the body in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,11 +14,24 @@ pub enum BodyEncoding {
     Zstd,
 }
 
+/// Kind of a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PageKind {
+    /// A type that is not HTML, and that the profile of the crawl accepts. It has no document.
+    Other,
+    /// HTML or XHTML, by its content type, or by its first bytes if it has none.
+    #[default]
+    Html,
+}
+
 /// Metadata of a fetched page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// URL that was requested.
     pub context: UrlContext,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: PageKind,
     /// HTTP status.
     pub status: u16,
     /// Content type, as given by the server.

@@ -25,6 +25,9 @@ pub struct FetchProfile {
     /// Decoded bytes that are read of a body, if fewer than the service reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body_bytes: Option<u64>,
+    /// Media types whose bodies are read, in addition to HTML and XHTML: `type/subtype`, `type/*` or `*/*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<String>,
     /// Whether no robots.txt is requested for the crawl. Only for your own sites.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ignore_robots: bool,

@@ -10,7 +10,7 @@ use full::messages;
 use jsonschema::{Registry, Validator};
 use orbweaver_messages::topic::topics;
 use orbweaver_messages::{
-    BodyEncoding, ChangeKind, CrawlEventKind, DiscoveryKind, OutcomeKind, Scope, SeenBatch, Traps, decode,
+    BodyEncoding, ChangeKind, CrawlEventKind, DiscoveryKind, OutcomeKind, PageKind, Scope, SeenBatch, Traps, decode,
 };
 use orbweaver_url::{Fingerprint, slot_of};
 use serde::de::DeserializeOwned;
@@ -243,6 +243,7 @@ fn enums_have_the_same_variants() {
         ("discovered", "sighting", variants::<DiscoveryKind>()),
         (CONTEXT, "sighting", variants::<DiscoveryKind>()),
         ("page", "encoding", variants::<BodyEncoding>()),
+        ("page", "kind", variants::<PageKind>()),
         ("outcome", "kind", variants::<OutcomeKind>()),
         ("page-change", "kind", variants::<ChangeKind>()),
         ("crawl-event", "kind", variants::<CrawlEventKind>()),

@@ -19,9 +19,10 @@ pub const RESERVED_HEADERS: [&str; 10] = [
 ];
 /// Permitted politeness delays of a crawl, in milliseconds: ten requests per second to one per day.
 const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=86_400_000;
-/// Maximum number of headers of a profile, and maximum length of each name, value and agent, in bytes: the profile is
-/// part of a record that every service keeps in memory.
+/// Maximum number of headers of a profile, and of its media types, and maximum length of each name, value, type and
+/// agent, in bytes: the profile is part of a record that every service keeps in memory.
 const MAX_HEADERS: usize = 32;
+const MAX_TYPES: usize = 32;
 const MAX_TEXT_BYTES: usize = 300;
 
 /// Checks the fetch profile of a definition.
@@ -58,12 +59,28 @@ pub(crate) fn check(profile: &FetchProfile) -> Result<(), SettingError> {
     if profile.max_body_bytes == Some(0) {
         return refused("max_body_bytes", "at least 1 byte".to_owned());
     }
+    if profile.accept.len() > MAX_TYPES {
+        return refused("accept", format!("at most {MAX_TYPES}"));
+    }
+    if let Some(range) = profile.accept.iter().find(|range| !is_media_range(range)) {
+        return refused("accept", format!("`type/subtype`, `type/*` or `*/*`, without parameters; {range:?} is not"));
+    }
     Ok(())
 }
 
 /// Returns `true` for the value of a header: visible ASCII characters and spaces.
 fn is_text(text: &str) -> bool {
     text.len() <= MAX_TEXT_BYTES && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+/// Returns `true` for a media range without parameters (RFC 9110 section 12.5.1).
+fn is_media_range(range: &str) -> bool {
+    let is_token = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte != b'*' && is_token_byte(byte));
+    let parts = range.split_once('/').filter(|_| range.len() <= MAX_TEXT_BYTES);
+    parts.is_some_and(|(kind, subtype)| match kind {
+        "*" => subtype == "*",
+        kind => is_token(kind) && (subtype == "*" || is_token(subtype)),
+    })
 }
 
 /// Returns `true` for a character of a header name (RFC 9110 section 5.6.2).
@@ -83,6 +100,10 @@ mod tests {
         };
         let with_agent = |agent: &str| FetchProfile { user_agent: Some(agent.to_owned()), ..FetchProfile::default() };
         let with_interval = |ms| FetchProfile { interval_ms: Some(ms), ..FetchProfile::default() };
+        let with_types = |types: &[&str]| FetchProfile {
+            accept: types.iter().map(|&range| range.to_owned()).collect(),
+            ..FetchProfile::default()
+        };
         let many = (0..33).map(|number| (format!("x-{number}"), String::new())).collect();
         for (profile, setting) in [
             (with_agent(""), "user_agent"),
@@ -99,13 +120,25 @@ mod tests {
             (with_interval(99), "interval_ms"),
             (with_interval(86_400_001), "interval_ms"),
             (FetchProfile { max_body_bytes: Some(0), ..FetchProfile::default() }, "max_body_bytes"),
+            (with_types(&["image/png"; 33]), "accept"),
+            (with_types(&[&format!("image/{}", "x".repeat(300))]), "accept"),
+            (with_types(&["image/*", "pdf"]), "accept"),
+            (with_types(&["*/pdf"]), "accept"),
+            (with_types(&["application/*pdf"]), "accept"),
+            (with_types(&["text/plain;q=0.5"]), "accept"),
+            (with_types(&["text/plain, text/css"]), "accept"),
+            (with_types(&["/"]), "accept"),
         ] {
             let error = check(&profile).unwrap_err();
             assert_eq!(error.setting, setting, "{error}");
         }
-        for profile in
-            [with_agent("MJ12bot/2 (x)"), with_header("X-Team", ""), with_interval(100), with_interval(86_400_000)]
-        {
+        for profile in [
+            with_agent("MJ12bot/2 (x)"),
+            with_header("X-Team", ""),
+            with_interval(100),
+            with_interval(86_400_000),
+            with_types(&["application/vnd.ms-excel", "image/*", "*/*"]),
+        ] {
             assert_eq!(check(&profile), Ok(()));
         }
     }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::topic::DISCOVERED;
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, SeedMetadata, Truncated, UrlContext,
-    encoded_len, json_len,
+    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, PageKind, SeedMetadata, Truncated,
+    UrlContext, encoded_len, json_len,
 };
 use orbweaver_store::LinksOut;
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
@@ -140,6 +140,7 @@ pub fn standalone(
             key: (canonical != url).then_some(canonical),
             ..UrlContext::of_seed(crawl.clone(), url, options.wide_domains.site_of(input.url).into())
         },
+        kind: PageKind::Html,
         status: 200,
         content_type: input.content_type.map(str::to_owned),
         headers: Vec::new(),

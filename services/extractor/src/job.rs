@@ -4,7 +4,9 @@
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
-use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, Truncated, VISIT_HEADER, decode, encode};
+use orbweaver_messages::{
+    CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, PageKind, Truncated, VISIT_HEADER, decode, encode,
+};
 use orbweaver_stage::{Origin, panics};
 use orbweaver_store::LinksOut;
 use orbweaver_url::{parse, partition_of, slot_of};
@@ -39,6 +41,8 @@ pub enum PageVerdict {
     Extracted(Box<PageResult>),
     /// A further pass follows when the records of this one are durable.
     Discovered(Box<PassResult>),
+    /// The page is not HTML: it has no document, and its links are those of no earlier content.
+    PassedOver(LinksOut),
     /// The record cannot be processed.
     Rejected(String),
 }
@@ -108,6 +112,10 @@ fn verdict(
 ) -> Result<PageVerdict, String> {
     let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
+    if page.kind != PageKind::Html {
+        let (fingerprint, at_ms) = (page.context.fingerprint, page.event_ms());
+        return Ok(PageVerdict::PassedOver(LinksOut { fingerprint, at_ms, links: vec![] }));
+    }
     let config = &*config.of_page(&page);
     let url = parse(&page.context.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
     let (body, cut) = bodies

@@ -164,6 +164,11 @@ impl Stage for ExtractorStage {
                     let steps = vec![Step::Produce(result.records)];
                     actions.plans.push(Plan { steps, completes: vec![], token: Some(self.last_token) });
                 }
+                PageVerdict::PassedOver(links) => {
+                    self.metrics.pages.with_label_values(&["passed_over"]).inc();
+                    let steps = vec![Step::Perform(vec![Write::Links(links)])];
+                    actions.plans.push(Plan { steps, completes: vec![origin], token: None });
+                }
                 PageVerdict::Rejected(reason) => {
                     self.metrics.pages.with_label_values(&["rejected"]).inc();
                     tracing::warn!(topic_partition = %origin.tp, offset = origin.offset, reason, "page record rejected");

@@ -5,17 +5,22 @@ use std::{collections::HashMap, sync::Arc};
 use orbweaver_messages::FetchProfile;
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_url::{CrawlName, Url};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
 use crate::config::{FetcherConfig, agent};
+
+/// All media types.
+const ANY_TYPE: &str = "*/*";
 
 /// Settings of the requests of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestProfile {
-    /// Headers of every request, with the user agent.
+    /// Headers of every request, with the user agent and the accepted types.
     pub headers: HeaderMap,
     /// Decoded bytes that are read of a body.
     pub max_body_bytes: usize,
+    /// Media types whose bodies are read, in addition to HTML and XHTML.
+    pub(crate) accept: Vec<String>,
     /// Product token of the user agent, by which robots.txt is read.
     pub(crate) token: String,
     pub(crate) ignores_robots: bool,
@@ -41,9 +46,11 @@ impl RequestProfile {
         let agent = agent(name, profile.contact.as_deref().or(config.contact.as_deref()));
         let configured = config.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let own = profile.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let accept = accept_header(&profile.accept);
+        let settings = [(ACCEPT.as_str(), &*accept)].into_iter().chain(configured).chain(own);
         let mut headers = HeaderMap::new();
         // All were checked with the configuration or the definition.
-        for (name, value) in configured.chain(own).chain([(USER_AGENT.as_str(), &*agent)]) {
+        for (name, value) in settings.chain([(USER_AGENT.as_str(), &*agent)]) {
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
                 headers.insert(name, value);
             }
@@ -52,6 +59,7 @@ impl RequestProfile {
         Self {
             headers,
             max_body_bytes: max_body.unwrap_or(usize::MAX).min(config.max_body_bytes),
+            accept: profile.accept.clone(),
             token: agent_token(name),
             ignores_robots: config.ignore_robots || profile.ignore_robots,
             interval_ms: profile.interval_ms.unwrap_or(0),
@@ -65,6 +73,16 @@ impl RequestProfile {
     pub(crate) fn robots_key(&self, url: &Url) -> Arc<str> {
         format!("{} {}", url.origin().ascii_serialization(), self.token).into()
     }
+}
+
+/// Returns the header `Accept`, by preference. A server may send other types all the same; their bodies are not read.
+fn accept_header(accept: &[String]) -> String {
+    let mut header = "text/html,application/xhtml+xml".to_owned();
+    accept.iter().for_each(|range| header += &format!(",{range};q=0.9"));
+    if !accept.iter().any(|range| range == ANY_TYPE) {
+        header += &format!(",{ANY_TYPE};q=0.1");
+    }
+    header
 }
 
 /// Returns the product token in the key of a robots.txt.
@@ -120,6 +138,7 @@ mod tests {
         let text = |profile: &RequestProfile, name: &str| profile.headers[name].to_str().unwrap().to_owned();
         let plain = RequestProfile::of(&config);
         assert_eq!(text(&plain, "user-agent"), "Testbot/1.0 (+mailto:a@example.org)");
+        assert_eq!(text(&plain, "accept"), "text/html,application/xhtml+xml,*/*;q=0.1");
         assert_eq!((&*plain.token, plain.max_body_bytes, plain.page_agent.as_deref()), ("testbot", 1000, None));
 
         let own = FetchProfile {
@@ -127,12 +146,15 @@ mod tests {
             headers: [("X-Team".to_owned(), "three".to_owned())].into(),
             interval_ms: Some(2000),
             max_body_bytes: Some(2000),
+            accept: vec!["application/pdf".to_owned()],
             ..FetchProfile::default()
         };
         let own = RequestProfile::of_crawl(&config, &own);
+        assert_eq!(text(&own, "accept"), "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.1");
         assert_eq!(text(&own, "user-agent"), "ShopBot/2 (+mailto:a@example.org)");
         assert_eq!((text(&own, "x-team"), text(&own, "x-other")), ("three".to_owned(), "two".to_owned()));
         assert_eq!((own.max_body_bytes, own.interval_ms, own.page_agent.as_deref()), (1000, 2000, Some("shopbot")));
+        assert_eq!(accept_header(&[ANY_TYPE.to_owned()]), "text/html,application/xhtml+xml,*/*;q=0.9");
         let url = Url::parse("https://a.example:8443/x?y").unwrap();
         assert_eq!(&*own.robots_key(&url), "https://a.example:8443 shopbot");
         assert_eq!(token_of(&own.robots_key(&url)), "shopbot");

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Dispatch, Millis, Outcome, OutcomeKind, Page, PageVersion, Truncated,
-    UrlContext, encode, topic,
+    BodyEncoding, Discovered, DiscoveryKind, Dispatch, Millis, Outcome, OutcomeKind, Page, PageKind, PageVersion,
+    Truncated, UrlContext, encode, topic,
 };
 use orbweaver_store::{PageRow, RedirectRow, event_time};
 use orbweaver_url::{SiteName, Url, WideDomains, partition_of, slot_of};
@@ -154,6 +154,7 @@ pub(crate) fn body_room(active: &ActiveDispatch, profile: &RequestProfile, limit
         status: u16::MAX,
         content_type: Some(String::new()),
         headers: vec![Default::default()],
+        kind: PageKind::Other,
         ..HttpResponse::default()
     };
     let body = PackedBody {
@@ -182,6 +183,7 @@ pub(crate) fn page_record(
             chain: active.chain(),
             ..context.clone()
         },
+        kind: answer.kind,
         status: answer.status,
         content_type: answer.content_type,
         headers: answer.headers,

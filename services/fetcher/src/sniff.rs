@@ -1,4 +1,6 @@
-//! Detection of HTML: by content type, else by the first bytes.
+//! Kind of a page: by content type, else by the first bytes.
+
+use orbweaver_messages::PageKind;
 
 /// Number of bytes examined (WHATWG MIME Sniffing section 5.2 reads at most 1445; a tag appears long before).
 pub(crate) const SNIFFED_BYTES: usize = 512;
@@ -14,15 +16,42 @@ pub(crate) enum Kind {
     Unknown,
 }
 
+/// Type of a body without one (RFC 9110 section 8.3).
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// Returns a content type without its parameters.
+fn essence(content_type: Option<&str>) -> &str {
+    content_type.unwrap_or_default().split([';', ',']).next().unwrap_or_default().trim()
+}
+
 /// Parses a content type. Parameters and case do not matter; an empty one is unknown.
 pub(crate) fn kind_of(content_type: Option<&str>) -> Kind {
-    let essence = content_type.unwrap_or_default().split([';', ',']).next().unwrap_or_default().trim();
+    let essence = essence(content_type);
     if essence.is_empty() {
         Kind::Unknown
     } else if essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("application/xhtml+xml") {
         Kind::Page
     } else {
         Kind::Other
+    }
+}
+
+/// Returns `true` if a content type is within one of the media ranges `type/subtype`, `type/*` or `*/*`.
+pub(crate) fn is_within(content_type: Option<&str>, ranges: &[String]) -> bool {
+    let essence = Some(essence(content_type)).filter(|essence| !essence.is_empty()).unwrap_or(UNKNOWN_TYPE);
+    ranges.iter().any(|range| match range.strip_suffix('*') {
+        Some("*/") => true,
+        Some(of_type) => essence.get(..of_type.len()).is_some_and(|start| start.eq_ignore_ascii_case(of_type)),
+        None => essence.eq_ignore_ascii_case(range),
+    })
+}
+
+/// Returns the kind of a page that was read.
+pub(crate) fn page_kind(content_type: Option<&str>, body: &[u8]) -> PageKind {
+    match kind_of(content_type) {
+        Kind::Page => PageKind::Html,
+        Kind::Unknown if looks_like_html(body) => PageKind::Html,
+        Kind::Unknown | Kind::Other => PageKind::Other,
     }
 }
 
@@ -80,6 +109,26 @@ mod tests {
         }
         assert_eq!(kind_of(None), Kind::Unknown);
         assert_eq!(kind_of(Some(" ; charset=x")), Kind::Unknown);
+    }
+
+    #[test]
+    fn a_type_is_within_its_ranges_whatever_its_case_and_parameters() {
+        let within = |content_type: Option<&str>, range: &str| is_within(content_type, &[range.to_owned()]);
+        for range in ["application/pdf", "Application/PDF", "application/*", "*/*"] {
+            assert!(within(Some("application/Pdf; version=1.7"), range), "{range}");
+        }
+        for range in ["application/pd", "text/*", "app/*", "application/pdfx"] {
+            assert!(!within(Some("application/pdf"), range), "{range}");
+        }
+        assert!(within(None, "*/*") && within(Some(""), "application/*") && !within(None, "image/*"));
+        assert!(!within(Some("\u{e4}\u{e4}"), "x/*") && !is_within(Some("image/png"), &[]));
+    }
+
+    #[test]
+    fn a_page_is_html_by_its_type_and_without_one_by_its_body() {
+        assert_eq!(page_kind(Some("text/html"), b"%PDF"), PageKind::Html);
+        assert_eq!(page_kind(Some("application/pdf"), b"<p>"), PageKind::Other);
+        assert_eq!((page_kind(None, b"<p>"), page_kind(None, b"%PDF")), (PageKind::Html, PageKind::Other));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use orbweaver_fetcher::{
     Attempt, Body, Client, Destination, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request,
     RequestProfile,
 };
+use orbweaver_messages::{FetchProfile, PageKind};
 use orbweaver_settings::Section as _;
 use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
@@ -345,6 +346,29 @@ async fn without_a_content_type_the_first_bytes_decide() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000000000\r\n\r\n";
     assert_eq!(answer_of(([&head[..], &pdf].concat(), Then::Hang)).await.unwrap().body, Body::NotHtml);
     assert_eq!(answer_of((ok("", b"short"), Then::Continue)).await.unwrap().body, Body::NotHtml);
+}
+
+#[tokio::test]
+async fn a_type_that_the_crawl_accepts_is_read_and_any_other_is_not() {
+    let ask = async |accept: &[&str], head: &str, body: &[u8]| {
+        let accept = accept.iter().map(|&range| range.to_owned()).collect();
+        let profile = RequestProfile::of_crawl(&config(), &FetchProfile { accept, ..FetchProfile::default() });
+        let server = Server::start((ok(head, body), Then::Continue)).await;
+        let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+        let request = Request { profile: Arc::new(profile), ..page_request(&server.url("/")) };
+        let answer = asked(&client, request).await.result.unwrap();
+        (server.requests().remove(0), answer.body, answer.kind)
+    };
+    let (pdf, png) = ("Content-Type: Application/PDF; version=2\r\n", "Content-Type: image/png\r\n");
+    let (request, body, kind) = ask(&["application/pdf"], pdf, b"%PDF-1.7 <html>").await;
+    assert_eq!((body, kind), (read(b"%PDF-1.7 <html>"), PageKind::Other));
+    assert!(request.contains("\r\naccept: text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.1\r\n"));
+    assert_eq!(ask(&["application/pdf"], png, b"x").await.1, Body::Unread);
+    assert_eq!(ask(&["application/pdf"], "", b"%PDF-1.7").await.1, Body::NotHtml);
+    let (_, body, kind) = ask(&["*/*"], "", b"%PDF-1.7").await;
+    assert_eq!((body, kind), (read(b"%PDF-1.7"), PageKind::Other));
+    let (_, body, kind) = ask(&["*/*"], "", b"<!doctype html>").await;
+    assert_eq!((body, kind), (read(b"<!doctype html>"), PageKind::Html));
 }
 
 #[tokio::test]

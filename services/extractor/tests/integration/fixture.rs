@@ -4,7 +4,7 @@ use bytes::Bytes;
 use orbweaver_extractor::job::PAGE_HEADER;
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{BodyEncoding, DiscoveryKind, Page, Truncated, UrlContext, encode, topic};
+use orbweaver_messages::{BodyEncoding, DiscoveryKind, Page, PageKind, Truncated, UrlContext, encode, topic};
 use orbweaver_stage::{Origin, PartitionContext, Stage};
 use prometheus::Registry;
 
@@ -23,6 +23,7 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
             chain: vec!["http://a.test/old".into()],
             ..UrlContext::of_seed("main".parse().unwrap(), url.into(), "a.test".into())
         },
+        kind: PageKind::Html,
         status: 200,
         content_type: Some("text/html".into()),
         headers: vec![],

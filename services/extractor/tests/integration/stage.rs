@@ -5,7 +5,7 @@ use orbweaver_extractor::job::{ExtractDone, ExtractJob, PageVerdict};
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, PageInput, extract};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{BodyEncoding, Discovered, DiscoveryKind, Document, Page, Truncated, decode, topic};
+use orbweaver_messages::{BodyEncoding, Discovered, DiscoveryKind, Document, Page, PageKind, Truncated, decode, topic};
 use orbweaver_stage::{Actions, CpuMeter, Origin, Stage, Step, Worker};
 use orbweaver_store::Write;
 use orbweaver_url::{partition_of, slot_of};
@@ -90,6 +90,18 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
         assert_eq!(record.key.as_deref(), Some(site.as_bytes()));
         assert_eq!(record.tp, TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(site), PARTITIONS)));
     }
+    assert_eq!(plan.completes.iter().map(|origin| origin.offset).collect::<Vec<_>>(), [7]);
+}
+
+#[tokio::test]
+async fn a_page_that_is_not_html_has_no_document_and_the_links_of_its_earlier_content_go() {
+    let page = Page { kind: PageKind::Other, ..page(URL, b"", BodyEncoding::Zstd) };
+    let actions = through(vec![delivered(7, Some(&page), Some(b"<a href=/x>not read</a>"))], config()).await;
+    let [plan] = actions.plans.as_slice() else { panic!("one plan, not {:?}", actions.plans) };
+    let [Step::Perform(writes)] = plan.steps.as_slice() else { panic!("{:?}", plan.steps) };
+    let [Write::Links(links)] = writes.as_slice() else { panic!("{writes:?}") };
+    assert_eq!((links.fingerprint, links.at_ms), (page.context.fingerprint, page.event_ms()));
+    assert!(links.links.is_empty() && actions.rejects.is_empty());
     assert_eq!(plan.completes.iter().map(|origin| origin.offset).collect::<Vec<_>>(), [7]);
 }
 

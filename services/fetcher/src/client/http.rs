@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use orbweaver_messages::Millis;
+use orbweaver_messages::{Millis, PageKind};
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
     ClientBuilder, Method, Response,
@@ -26,11 +26,10 @@ use super::{
 use crate::{
     address,
     config::FetcherConfig,
-    sniff::{Kind, SNIFFED_BYTES, kind_of, looks_like_html},
+    profile::RequestProfile,
+    sniff::{Kind, SNIFFED_BYTES, is_within, kind_of, looks_like_html, page_kind},
 };
 
-/// Header `Accept` of a request, by preference; responses of other types end after their headers.
-const ACCEPT: &str = "text/html,application/xhtml+xml,*/*;q=0.1";
 /// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
 /// connections to many sites with one page each do not accumulate.
 const IDLE: Duration = Duration::from_secs(5);
@@ -125,7 +124,7 @@ impl HttpClient {
             Err(failure) => return (None, Err(failure)),
         };
         let deadline = Instant::now() + self.config.request_timeout;
-        let (purpose, max_page_bytes) = (request.purpose, request.profile.max_body_bytes);
+        let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
         let response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
@@ -140,15 +139,22 @@ impl HttpClient {
         };
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
-        let Some(max_bytes) = wanted(purpose, max_page_bytes, &answer) else {
+        let Some(max_bytes) = wanted(purpose, &profile, &answer) else {
             return (Some(answered_at_ms), Ok(answer));
         };
         if purpose == Purpose::Page {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
-        let sniff = purpose == Purpose::Page && kind_of(answer.content_type.as_deref()) == Kind::Unknown;
+        let content_type = answer.content_type.as_deref();
+        let is_unknown = purpose == Purpose::Page && kind_of(content_type) == Kind::Unknown;
+        let sniff = is_unknown && !is_within(content_type, &profile.accept);
         let result = match timeout_at(deadline, read(response, (max_bytes, sniff), memory)).await {
-            Ok(Ok(body)) => Ok(HttpResponse { body, ..answer }),
+            Ok(Ok(body)) => {
+                if let Body::Read { bytes, .. } = &body {
+                    answer.kind = page_kind(content_type, bytes);
+                }
+                Ok(HttpResponse { body, ..answer })
+            }
             // The deadline passed, or the server closed the connection, because reading was paused.
             _ if memory.has_waited() => Err(FetchError::Memory),
             Ok(Err(error)) if error.is_timeout() => Err(FetchError::Timeout),
@@ -184,12 +190,13 @@ impl HttpClient {
 }
 
 /// Returns the maximum number of body bytes to read; `None` if the body is not read.
-fn wanted(purpose: Purpose, max_page_bytes: usize, answer: &HttpResponse) -> Option<usize> {
+fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> Option<usize> {
     match purpose {
         Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
         Purpose::Page => {
-            let page = answer.status == 200 && kind_of(answer.content_type.as_deref()) != Kind::Other;
-            page.then_some(max_page_bytes)
+            let content_type = answer.content_type.as_deref();
+            let is_accepted = kind_of(content_type) != Kind::Other || is_within(content_type, &profile.accept);
+            (answer.status == 200 && is_accepted).then_some(profile.max_body_bytes)
         }
     }
 }
@@ -258,15 +265,12 @@ impl Drop for InUse {
 
 /// Returns the settings of the client.
 fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
-    // All other headers are those of each request.
-    let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(ACCEPT))]);
     // A connection has room for the full windows of all requests: streams that wait for memory would otherwise hold up
     // the stream that may exceed the budget, and each other. It takes no memory beyond the windows of its streams, and
     // is at most 64 MiB, by the limit of `concurrency`.
     let streams = u32::try_from(config.concurrency).ok();
     let connection_window = streams.map(|streams| streams.saturating_mul(STREAM_WINDOW_BYTES));
     reqwest::Client::builder()
-        .default_headers(headers)
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         // A retry would violate the site's interval.
@@ -343,6 +347,7 @@ fn head(response: &Response) -> HttpResponse {
         set_cookie: cookies.filter(|value| value.len() <= MAX_VALUE_BYTES).map(text_of).collect(),
         headers: vec![],
         body: Body::Unread,
+        kind: PageKind::Html,
     }
 }
 

@@ -9,7 +9,7 @@ mod scripted;
 use std::{net::IpAddr, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use orbweaver_messages::{Millis, PageVersion};
+use orbweaver_messages::{Millis, PageKind, PageVersion};
 use orbweaver_stage::Reservation;
 use orbweaver_url::Url;
 
@@ -23,7 +23,7 @@ use crate::profile::RequestProfile;
 /// Purpose of a request; it decides how much of the response is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A page: the body is read only of HTML and XHTML with status 200.
+    /// A page: the body is read only with status 200, of HTML, XHTML and the types that the profile accepts.
     Page,
     /// A robots.txt: the body of any 2xx response is read.
     Robots,
@@ -79,6 +79,8 @@ pub struct HttpResponse {
     /// Headers of a page, names in lower case, bounded; empty for other responses.
     pub headers: Vec<(String, String)>,
     pub body: Body,
+    /// Kind of a page whose body was read.
+    pub kind: PageKind,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,7 +88,7 @@ pub enum Body {
     /// Not read, because of the status or the content type.
     #[default]
     Unread,
-    /// Without a content type, and not HTML by its first bytes.
+    /// Without a content type, and by its first bytes not HTML, which alone is accepted.
     NotHtml,
     /// Read and decoded.
     Read {

@@ -37,6 +37,11 @@ pub struct ProfileOptions {
     /// Maximum size of a decoded body, such as 1MiB, if it is below the limit of the services; the rest is cut off.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_body: Option<u64>,
+    /// Also accept other types than HTML and XHTML: `type/subtype`, `type/*` or `*/*`, separated by commas (may be
+    /// repeated). Their bodies are in crawl.pages; they have no document and no links. For an existing crawl, replaces
+    /// all earlier types; `text/html` accepts HTML alone.
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    pub accept: Vec<String>,
     /// Do not request robots.txt. Only for sites of your own.
     #[arg(long)]
     pub ignore_robots: bool,
@@ -62,6 +67,7 @@ impl ProfileOptions {
             headers: definition::public_headers(&self.header)?,
             interval_ms: self.rate.map(|rate| rate.interval_ms),
             max_body_bytes: self.max_body,
+            accept: self.accept.clone(),
             ignore_robots: self.ignore_robots,
             html: self.html,
         };
@@ -83,13 +89,15 @@ impl From<&CrawlArgs> for ProfileOptions {
             header: args.header.clone(),
             rate: args.rate.map(|rate| Rate { interval_ms: rate.interval_ms() }),
             max_body: None,
+            accept: vec![],
             ignore_robots: args.ignore_robots,
             html: args.html.then_some(true),
         }
     }
 }
 
-/// Returns a profile with the given settings in place of the present ones. Given headers replace all present ones.
+/// Returns a profile with the given settings in place of the present ones. Given headers and types replace all present
+/// ones.
 pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile {
     let given = given.clone();
     FetchProfile {
@@ -98,6 +106,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         headers: if given.headers.is_empty() { present.headers } else { given.headers },
         interval_ms: given.interval_ms.or(present.interval_ms),
         max_body_bytes: given.max_body_bytes.or(present.max_body_bytes),
+        accept: if given.accept.is_empty() { present.accept } else { given.accept },
         ignore_robots: given.ignore_robots || present.ignore_robots,
         html: given.html.or(present.html),
     }
@@ -105,7 +114,8 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
 
 /// Returns the lines of `crawls show` for the settings that the profile has.
 pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
-    let FetchProfile { user_agent, contact, headers, interval_ms, max_body_bytes, ignore_robots, html } = profile;
+    let FetchProfile { user_agent, contact, headers, interval_ms, max_body_bytes, accept, ignore_robots, html } =
+        profile;
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let settings = [
         ("user agent", user_agent.clone()),
@@ -113,6 +123,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("headers", (!headers.is_empty()).then(|| headers.join("\n               "))),
         ("rate", interval_ms.map(|ms| format!("a request every {ms} ms at most, to each site"))),
         ("max body", max_body_bytes.map(|bytes| format!("{} bytes", number(bytes)))),
+        ("also accepts", (!accept.is_empty()).then(|| accept.join(", "))),
         ("robots.txt", ignore_robots.then(|| "ignored".to_owned())),
         ("html", html.map(|html| if html { "yes" } else { "no" }.to_owned())),
     ];
@@ -148,7 +159,8 @@ mod tests {
         assert_eq!(first.interval_ms, Some(2000));
         let second = given(&["--contact", "mailto:a@example.org", "--header", "Accept-Language: de", "--html=false"]);
         let second = merge(first, &second);
-        let third = merge(second.clone(), &given(&["--max-body", "1MiB", "--ignore-robots", "--html"]));
+        let third = ["--max-body", "1MiB", "--ignore-robots", "--html", "--accept", "image/*,application/pdf"];
+        let third = merge(second.clone(), &given(&third));
         let language = [("accept-language".to_owned(), "de".to_owned())];
         let expected = FetchProfile {
             user_agent: Some("ShopBot/1".to_owned()),
@@ -160,7 +172,8 @@ mod tests {
         };
         assert_eq!(second, expected);
         let (max_body_bytes, html) = (Some(1 << 20), Some(true));
-        assert_eq!(third, FetchProfile { max_body_bytes, ignore_robots: true, html, ..expected });
+        let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
+        assert_eq!(third, FetchProfile { max_body_bytes, accept, ignore_robots: true, html, ..expected });
         assert_eq!(merge(third.clone(), &given(&[])), third);
     }
 
@@ -181,7 +194,13 @@ mod tests {
 
     #[test]
     fn a_setting_that_cannot_be_used_is_refused_with_its_option() {
-        for (option, value) in [("--user-agent", " "), ("--contact", ""), ("--header", "Host: x"), ("--header", "x")] {
+        for (option, value) in [
+            ("--user-agent", " "),
+            ("--contact", ""),
+            ("--header", "Host: x"),
+            ("--header", "x"),
+            ("--accept", "image/*,pdf"),
+        ] {
             let error = options(&[option, value]).unwrap().given().unwrap_err();
             assert!(error.code() == 64 && error.to_string().starts_with(&format!("{option}: ")), "{error}");
         }
@@ -209,11 +228,13 @@ mod tests {
     #[test]
     fn a_setting_has_a_line_only_if_the_profile_has_it() {
         assert_eq!(lines(&FetchProfile::default()), [""; 0]);
-        let shown = lines(&given(&["--rate", "2/s", "--max-body", "2KiB", "--header", "X-A: 1", "--header", "X-B: 2"]));
+        let shown = ["--rate", "2/s", "--max-body", "2KiB", "--header", "X-A: 1", "--header", "X-B: 2", "--accept"];
+        let shown = lines(&given(&[&shown[..], &["image/*,application/pdf"]].concat()));
         let expected = [
             "  headers      x-a: 1\n               x-b: 2",
             "  rate         a request every 500 ms at most, to each site",
             "  max body     2,048 bytes",
+            "  also accepts image/*, application/pdf",
         ];
         assert_eq!(shown, expected);
     }

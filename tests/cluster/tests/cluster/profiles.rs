@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, io::Write as _};
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan};
-use orbweaver_toyweb::{Entry, Logging, Serving, ToyWeb, WebConfig};
+use orbweaver_log::{Log as _, TopicPartition};
+use orbweaver_messages::{Page, PageKind, decode, topic};
+use orbweaver_toyweb::{Entry, Fate, Kind, Logging, Serving, ToyWeb, WebConfig};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
@@ -184,6 +186,58 @@ async fn no_request_has_the_former_user_agent_of_a_crawl_one_second_after_the_an
     let entries = web.log().entries();
     ensure_gap(entries.iter(), interval_us, "both agents")?;
     ensure_robots(&entries, &[former, new])?;
+    for instance in &mut instances {
+        instance.still_runs()?;
+    }
+    cluster.remove().await
+}
+
+/// Returns the pages in the log that are not HTML, by URL, each with its content type and its body.
+async fn other_pages(cluster: &Cluster) -> Result<BTreeMap<String, (Option<String>, Vec<u8>)>> {
+    let mut found = BTreeMap::new();
+    for partition in 0..cluster.log.partitions(topic::PAGES)? {
+        let tp = TopicPartition::new(topic::PAGES, partition);
+        let bounds = cluster.log.bounds(tp).await?;
+        let mut reader = cluster.log.reader(tp, bounds.start).await?;
+        while reader.position() < bounds.end {
+            for record in reader.read(PATIENCE).await? {
+                let page: Page = decode("page", record.header("page"))?;
+                if page.kind == PageKind::Other {
+                    let body = record.value.map(Vec::from).unwrap_or_default();
+                    found.insert(page.context.url, (page.content_type, body));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn bodies_of_the_types_that_a_crawl_accepts_are_in_the_log_and_have_no_document() -> Result<()> {
+    let mut cluster = start().await?;
+    let config = WebConfig { pages: 20, specials: [(Kind::Resource, 2)].into(), ..WebConfig::default() };
+    let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::Memory(10_000) })?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    let accept = ["--accept", "application/pdf,text/*"];
+    done(&cluster, &[&["crawls", "create", "docs", "--scope", "any"], &accept[..]].concat())?;
+    let shown = done(&cluster, &["crawls", "show", "docs"])?;
+    ensure!(shown.contains("also accepts application/pdf, text/*"), "{shown}");
+    done(&cluster, &["seed", web.start_url(), "--crawl", "docs"])?;
+    cluster.complete(PATIENCE, &mut instances).await?;
+
+    let truth = web.truth();
+    Found::read(&cluster.log).await?.check(&truth, true)?;
+    let types = [("paper.pdf", "application/pdf"), ("notes.txt", "text/plain")];
+    let others = truth.iter().filter(|expected| expected.fate == Fate::NotHtml);
+    let expected: BTreeMap<_, _> = others
+        .filter_map(|expected| {
+            let (name, content_type) = types.iter().find(|(name, _)| expected.url.ends_with(name))?;
+            Some((expected.url.clone(), (Some((*content_type).to_owned()), name.as_bytes().to_vec())))
+        })
+        .collect();
+    let found = other_pages(&cluster).await?;
+    ensure!(expected.len() == 4 && found == expected, "found {found:?} in place of {expected:?}");
     for instance in &mut instances {
         instance.still_runs()?;
     }
