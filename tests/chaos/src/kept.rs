@@ -93,7 +93,7 @@ fn kept(web: &Web, url: &Url, expected: &Expected) -> Option<Kept> {
     })
 }
 
-fn ask(web: &Web, url: &Url) -> Reply {
+pub(crate) fn ask(web: &Web, url: &Url) -> Reply {
     let host = &url[Position::BeforeHost..Position::AfterPort];
     web.answer(&Asked {
         host,
@@ -132,17 +132,20 @@ fn robots(web: &Web, url: &Url) -> Robots {
     Robots { status: Some(reply.status), body }
 }
 
-/// Reads the links of a page, as a generated web writes them: in double quotes, in `a` elements only.
-fn contents(url: &Url, reply: &Reply) -> Contents {
+/// Returns the links of a page, as a generated web writes them: in double quotes, in `a` elements only.
+pub(crate) fn links(url: &Url, reply: &Reply) -> Vec<Url> {
     let text = String::from_utf8_lossy(&reply.body);
     let hrefs = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
-    let targets: Vec<_> = hrefs
-        .filter_map(|href| url.join(&href.replace("&amp;", "&")).ok())
-        .map(|mut target| {
-            target.set_fragment(None);
-            target
-        })
-        .collect();
+    let target = |href: &str| {
+        let mut target = url.join(&href.replace("&amp;", "&")).ok()?;
+        target.set_fragment(None);
+        Some(target)
+    };
+    hrefs.filter_map(target).collect()
+}
+
+fn contents(url: &Url, reply: &Reply) -> Contents {
+    let (text, targets) = (String::from_utf8_lossy(&reply.body), links(url, reply));
     let mut met = BTreeSet::new();
     Contents {
         bytes: reply.body.len() as u64,

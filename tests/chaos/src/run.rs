@@ -25,6 +25,7 @@ use crate::kept::{Keepsakes, keepsakes};
 use crate::news::News;
 use crate::proxy::Network;
 use crate::schedule::{Extent, Step, schedule};
+use crate::share::{links_of, site_time};
 use crate::stored::{Rows, Stored};
 use crate::usage::Usage;
 use crate::verdict::{Evidence, Rules, Verdict};
@@ -190,7 +191,8 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let web = ToyWeb::start(config.clone(), &Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let truth = web.truth();
     write_truth(&out.join("truth.jsonl"), &truth)?;
-    let kept = keepsakes(&Web::new(config.clone(), web.address().port())?, &truth);
+    let generated = Web::new(config.clone(), web.address().port())?;
+    let (kept, links) = (keepsakes(&generated, &truth), links_of(&generated, &truth));
     let news = News::start((settings.seed, settings.sites), out.join("news.jsonl"))?;
 
     let (network, proxies) = proxied(&stack, settings).await?;
@@ -228,6 +230,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     web.stop();
     let mut tally = std::mem::take(&mut *fleet.tally().await);
     let mut requests = read_requests(&log)?;
+    let time = site_time(&links, &truth, &requests, settings.interval_ms * 1_000);
     let (news, mut revisits) = news.observed(&fleet.cluster.log, &requests).await?;
     let mut of = |crawl: GateCrawl| requests.extract_if(.., |entry| crawl.sends(&entry.agent)).collect::<Vec<_>>();
     let (of_second, of_third, of_fourth) = (of(SECOND), of(THIRD), of(FOURTH));
@@ -268,7 +271,9 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     tally.faults.insert("failed_commits", commits::failed(&out.join("instances"))?);
     let faults: Vec<_> = tally.faults.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
     let usage = usage.by_thirds(*evidence.completions_ms.last().unwrap_or(&SystemClock.now()));
-    let line = format!("seed {}: faults {}; {usage}; {verdict}", settings.seed, faults.join(" "));
+    let share = time.percent(settings.interval_ms * 1_000).map(|share| format!("share={share:.1}% "));
+    let (seed, share) = (settings.seed, share.unwrap_or_default());
+    let line = format!("seed {seed}: faults {}; {usage}; {share}{verdict}", faults.join(" "));
     fleet.journal.note("verdict", json!({ "line": line, "findings": verdict.findings().collect::<Vec<_>>() }));
     if let Some(fleet) = Arc::into_inner(fleet) {
         fleet.cluster.remove().await?;
