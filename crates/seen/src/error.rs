@@ -1,15 +1,14 @@
 //! Errors of the index.
 
+use orbweaver_index_files::IndexFilesError;
+
 /// Error of the index.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeenError {
-    /// Reading or writing failed.
-    #[error("{path}: {reason}; free space, repair the disk, or delete the directory to rebuild the index")]
-    Disk { path: String, reason: String },
-    /// Another process holds the index.
-    #[error("{path}: the index is in use by another process")]
-    InUse { path: String },
+    /// The files of the index are in use, or cannot be read or written.
+    #[error(transparent)]
+    Files(#[from] IndexFilesError),
     /// The log does not hold the record of the index checkpoint; the index was discarded.
     #[error(
         "partition {partition}: the record of the index checkpoint at offset {offset} is not in the log; \
@@ -26,7 +25,4 @@ pub enum SeenError {
          resume reading at the index checkpoint"
     )]
     Behind { partition: u32, entries: usize },
-    /// The partition number is out of range.
-    #[error("partition {0} is out of range; there are 16384 at most")]
-    Partition(u32),
 }

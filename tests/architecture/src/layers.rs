@@ -1,5 +1,5 @@
 //! Allowed dependencies:
-//! `settings, url <- messages <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! `settings, url <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
@@ -7,7 +7,7 @@ use crate::Package;
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
         "settings" | "url" | "toyweb" | "testkit" => 0,
-        "messages" => 1,
+        "messages" | "index-files" => 1,
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
         "store" => 4,

@@ -1,29 +1,20 @@
 //! The exact index on disk: fingerprint to depth, in SSTables, one directory per partition.
 
-use std::{
-    fs::{self, File, TryLockError},
-    io,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{path::Path, sync::Arc};
 
-use orbweaver_url::SLOTS;
+use orbweaver_index_files::{IndexDir, IndexFilesError, OpenPartition};
 
 use super::{compaction::Workers, manifest::Manifest, table_set::TableSet};
 use crate::{IndexCheckpoint, SeenError};
 
-/// Format marker of an index directory; an index of another format is discarded.
+/// Format of an index directory; an index of another format is discarded.
 const VERSION: &str = "orbweaver-seen 2\n";
 /// Entries that are collected in memory before they are written, over all partitions; about 40 bytes each.
 const GATHERED: usize = 1 << 19;
 /// Minimum and maximum of these entries for one partition.
 const GATHERED_OF_ONE: (usize, usize) = (4096, 1 << 17);
 
-/// The index on disk of one process, for all its partitions. It is never synced to disk: after a power failure each
-/// part is either intact or discarded, since every file reveals whether it is complete, and the log has the rest.
+/// The index on disk of one process, for all its partitions.
 #[derive(Debug, Clone)]
 pub struct ExactIndex(Arc<Opened>);
 
@@ -31,82 +22,40 @@ pub struct ExactIndex(Arc<Opened>);
 struct Opened {
     // The first field is dropped first: the threads end while the directory is still locked.
     workers: Workers,
-    path: PathBuf,
-    /// Number of open partitions.
-    open: AtomicUsize,
-    _lock: File,
+    dir: IndexDir,
 }
 
 impl ExactIndex {
     /// Opens the index in this directory, or creates it. An index of another format is discarded, together with
     /// everything else in the directory, which must therefore hold nothing else.
     pub fn open(path: &Path) -> Result<Self, SeenError> {
-        fs::create_dir_all(path).map_err(|error| failed(path, &error))?;
-        // Next to the directories of the partitions, so that it survives their removal.
-        let lock = File::create(path.join("lock")).map_err(|error| failed(path, &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(SeenError::InUse { path: path.display().to_string() }),
-            Err(TryLockError::Error(error)) => return Err(failed(path, &error)),
-        }
-        prepare(path).map_err(|error| failed(path, &error))?;
-        let workers = Workers::start().map_err(|error| failed(path, &error))?;
-        let (path, open) = (path.to_owned(), AtomicUsize::new(0));
-        Ok(Self(Arc::new(Opened { workers, path, open, _lock: lock })))
+        let dir = IndexDir::open(path, VERSION)?;
+        let workers = Workers::start().map_err(|error| IndexFilesError::disk(path, &error))?;
+        Ok(Self(Arc::new(Opened { workers, dir })))
     }
 
     /// Returns the checkpoint of this partition's index; `None` if there is none, or its manifest is damaged.
     pub fn position(&self, partition: u32) -> Result<Option<IndexCheckpoint>, SeenError> {
-        let dir = self.dir(partition)?;
-        let manifest = Manifest::read(&dir).map_err(|error| failed(&dir, &error))?;
+        let manifest = self.0.dir.read(partition, Manifest::read)?;
         Ok(manifest.and_then(|manifest| manifest.position))
     }
 
     /// Returns the partitions with an index, and their checkpoints.
     pub fn positions(&self) -> Result<Vec<(u32, IndexCheckpoint)>, SeenError> {
-        let mut positions = vec![];
-        for entry in fs::read_dir(&self.0.path).map_err(|error| failed(&self.0.path, &error))? {
-            let name = entry.map_err(|error| failed(&self.0.path, &error))?.file_name();
-            let partition = name.to_str().and_then(|name| name.strip_prefix('p')).and_then(|text| text.parse().ok());
-            if let Some(partition) = partition.filter(|partition| *partition < u32::from(SLOTS))
-                && let Some(position) = self.position(partition)?
-            {
-                positions.push((partition, position));
-            }
-        }
-        positions.sort_unstable_by_key(|(partition, _)| *partition);
-        Ok(positions)
+        let partitions = self.0.dir.partitions()?.into_iter();
+        let position = |partition| Ok(self.position(partition)?.map(|position| (partition, position)));
+        partitions.filter_map(|partition| position(partition).transpose()).collect()
     }
 
     /// Discards the index of this partition. It must not be open.
     pub fn discard(&self, partition: u32) -> Result<(), SeenError> {
-        let dir = self.dir(partition)?;
-        match fs::remove_dir_all(&dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&dir, &error)),
-            _ => Ok(()),
-        }
+        Ok(self.0.dir.discard(partition)?)
     }
 
-    /// Opens the tables of a partition. A damaged index is discarded.
-    pub(crate) fn table_set(&self, partition: u32) -> Result<Arc<TableSet>, SeenError> {
-        let dir = self.dir(partition)?;
-        let table_set = match TableSet::open(dir.clone()) {
-            Err(error) if is_damage(&error) => {
-                tracing::warn!(partition, %error, "the index of a partition is damaged; rebuilding it");
-                self.discard(partition)?;
-                TableSet::open(dir.clone())
-            }
-            table_set => table_set,
-        };
-        let table_set = table_set.map_err(|error| failed(&dir, &error))?;
-        self.0.open.fetch_add(1, Relaxed);
-        Ok(Arc::new(table_set))
-    }
-
-    /// Closes an open partition.
-    pub(crate) fn close(&self, table_set: &TableSet) {
-        table_set.close();
-        self.0.open.fetch_sub(1, Relaxed);
+    /// Opens the tables of a partition, which counts as open. A damaged index is discarded.
+    pub(crate) fn table_set(&self, partition: u32) -> Result<(Arc<TableSet>, OpenPartition), SeenError> {
+        let table_set = self.0.dir.open_partition(partition, TableSet::open)?;
+        Ok((Arc::new(table_set), self.0.dir.count_open()))
     }
 
     /// Requests that a table of this set be written.
@@ -117,46 +66,14 @@ impl ExactIndex {
     /// Returns the number of entries that a partition collects before it writes them.
     pub(crate) fn gathered_of_one(&self) -> usize {
         let (least, most) = GATHERED_OF_ONE;
-        (GATHERED / self.0.open.load(Relaxed).max(1)).clamp(least, most)
+        (GATHERED / self.0.dir.open_partitions()).clamp(least, most)
     }
-
-    fn dir(&self, partition: u32) -> Result<PathBuf, SeenError> {
-        if partition >= u32::from(SLOTS) {
-            return Err(SeenError::Partition(partition));
-        }
-        Ok(self.0.path.join(format!("p{partition}")))
-    }
-}
-
-/// Removes everything if the format differs.
-fn prepare(path: &Path) -> io::Result<()> {
-    let version = path.join("version");
-    if fs::read(&version).is_ok_and(|text| text == VERSION.as_bytes()) {
-        return Ok(());
-    }
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_name() == "lock" {
-            continue;
-        }
-        tracing::warn!(path = %entry.path().display(), "not an index of this version; rebuilding it");
-        if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
-    }
-    fs::write(version, VERSION)
-}
-
-fn failed(path: &Path, error: &io::Error) -> SeenError {
-    SeenError::Disk { path: path.display().to_string(), reason: error.to_string() }
-}
-
-/// Returns `true` if files are missing or truncated, rather than unreadable.
-fn is_damage(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
-    matches!(error.kind(), NotFound | UnexpectedEof | InvalidData)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use orbweaver_messages::{SeenBatch, SeenEntry};
     use orbweaver_url::{CrawlName, Fingerprint};
 
@@ -219,25 +136,5 @@ mod tests {
             assert_eq!(index.position(1).unwrap(), None);
             index.discard(2).unwrap();
         }
-    }
-
-    #[test]
-    fn an_index_of_another_format_is_thrown_away() {
-        let directory = tempfile::tempdir().unwrap();
-        drop(ExactIndex::open(directory.path()).unwrap());
-        fs::write(directory.path().join("version"), b"nonsense").unwrap();
-        fs::create_dir(directory.path().join("keyspaces")).unwrap();
-        let index = ExactIndex::open(directory.path()).unwrap();
-        assert_eq!(index.positions().unwrap(), []);
-        assert!(!directory.path().join("keyspaces").exists());
-    }
-
-    #[test]
-    fn a_directory_in_use_is_refused_and_so_is_a_partition_out_of_range() {
-        let directory = tempfile::tempdir().unwrap();
-        let index = ExactIndex::open(directory.path()).unwrap();
-        assert!(matches!(ExactIndex::open(directory.path()), Err(SeenError::InUse { .. })));
-        assert!(matches!(index.position(16_384), Err(SeenError::Partition(16_384))));
-        assert!(index.position(16_383).unwrap().is_none());
     }
 }

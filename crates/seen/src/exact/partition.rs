@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc};
 
+use orbweaver_index_files::OpenPartition;
 use orbweaver_messages::{SeenBatch, SeenEntry};
 use orbweaver_url::Fingerprint;
 
@@ -36,12 +37,13 @@ pub(crate) struct ExactPartition {
     /// Whether the record at the checkpoint has not been read again yet.
     unproven: bool,
     lookups: Lookups,
+    _open: OpenPartition,
 }
 
 impl ExactPartition {
     /// Opens the index of a partition at its checkpoint, and builds its filters.
     pub(crate) fn open(index: &ExactIndex, partition: u32) -> Result<Self, SeenError> {
-        let table_set = index.table_set(partition)?;
+        let (table_set, open) = index.table_set(partition)?;
         let position = table_set.position();
         let (version, tables) = table_set.tables()?;
         Ok(Self {
@@ -56,6 +58,7 @@ impl ExactPartition {
             moved: false,
             unproven: position.is_some(),
             lookups: Lookups::default(),
+            _open: open,
         })
     }
 
@@ -215,6 +218,6 @@ impl SeenPartition for ExactPartition {
 
 impl Drop for ExactPartition {
     fn drop(&mut self) {
-        self.index.close(&self.table_set);
+        self.table_set.close();
     }
 }

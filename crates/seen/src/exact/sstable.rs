@@ -5,9 +5,9 @@ use std::{
     io::{self, BufReader, Read as _, Write as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
+use orbweaver_index_files::{KeptFile, damage};
 use orbweaver_url::Fingerprint;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -21,35 +21,10 @@ const HEADER: usize = 24;
 /// Size of the buffers for sequential reads and writes.
 const BUFFER: usize = 256 << 10;
 
-/// Maximum number of SSTable files kept open in this process; others are opened per lookup, which costs 2 µs more. An
-/// instance may hold hundreds of partitions with a few SSTables each, and a process has 1,024 files by default.
-const KEPT_OPEN: usize = 256;
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-
-/// A file that is kept open if the limit allows.
-#[derive(Debug)]
-struct Kept(Option<File>);
-
-impl Kept {
-    fn new(file: File) -> Self {
-        let more = |open: usize| (open < KEPT_OPEN).then_some(open + 1);
-        Self(OPEN.fetch_update(Relaxed, Relaxed, more).is_ok().then_some(file))
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            OPEN.fetch_sub(1, Relaxed);
-        }
-    }
-}
-
 /// One SSTable: its file, and its filter in memory.
 #[derive(Debug)]
 pub(crate) struct SsTable {
-    file: Kept,
-    pub(crate) path: PathBuf,
+    file: KeptFile,
     pub(crate) number: u64,
     tags: QuotientFilter,
 }
@@ -65,14 +40,15 @@ impl SsTable {
             hash.update(&bytes);
             let (fingerprint, _) = entry_of(bytes);
             if last.replace(fingerprint).is_some_and(|last| last >= fingerprint) {
-                return Err(damaged(path));
+                return Err(damage(path));
             }
             tags.push(fingerprint);
         }
         if hash.digest() != reader.hash {
-            return Err(damaged(path));
+            return Err(damage(path));
         }
-        Ok(Self { file: Kept::new(reader.file.into_inner()), path: path.to_owned(), number, tags: tags.finish() })
+        let file = KeptFile::new(path.to_owned(), reader.file.into_inner());
+        Ok(Self { file, number, tags: tags.finish() })
     }
 
     /// Returns the number of entries.
@@ -91,10 +67,7 @@ impl SsTable {
             lookups += 1;
             let mut bytes = [0; ENTRY];
             let at = HEADER as u64 + number * ENTRY as u64;
-            match &self.file.0 {
-                Some(file) => file.read_exact_at(&mut bytes, at)?,
-                None => File::open(&self.path)?.read_exact_at(&mut bytes, at)?,
-            }
+            self.file.with(|file| file.read_exact_at(&mut bytes, at))?;
             let (known, depth) = entry_of(bytes);
             if known == fingerprint {
                 return Ok((Some(depth), lookups));
@@ -103,9 +76,14 @@ impl SsTable {
         Ok((None, lookups))
     }
 
+    /// Deletes the file.
+    pub(crate) fn delete(&self) -> io::Result<()> {
+        std::fs::remove_file(self.file.path())
+    }
+
     /// Returns a reader of all entries in order.
     pub(crate) fn entries(&self) -> io::Result<SsTableReader> {
-        SsTableReader::open(&self.path)
+        SsTableReader::open(self.file.path())
     }
 }
 
@@ -113,10 +91,6 @@ fn entry_of(bytes: [u8; ENTRY]) -> (Fingerprint, u16) {
     let mut fingerprint = [0; 16];
     fingerprint.copy_from_slice(&bytes[..16]);
     (Fingerprint(fingerprint), u16::from_le_bytes([bytes[16], bytes[17]]))
-}
-
-fn damaged(path: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()))
 }
 
 /// Sequential reader of an SSTable.
@@ -138,7 +112,7 @@ impl SsTableReader {
         let left = number(8);
         let expected = left.checked_mul(ENTRY as u64).and_then(|bytes| bytes.checked_add(HEADER as u64));
         if header[..8] != *MAGIC || expected != Some(length) {
-            return Err(damaged(path));
+            return Err(damage(path));
         }
         Ok(Self { file, left, hash: number(16) })
     }
@@ -217,8 +191,8 @@ impl SsTableWriter {
         header[16..].copy_from_slice(&self.hash.digest().to_le_bytes());
         self.file.write_all_at(&header, 0)?;
         self.unfinished.completed = true;
-        let path = self.unfinished.path.clone();
-        Ok(SsTable { file: Kept::new(self.file), path, number: self.number, tags: self.tags.finish() })
+        let file = KeptFile::new(self.unfinished.path.clone(), self.file);
+        Ok(SsTable { file, number: self.number, tags: self.tags.finish() })
     }
 }
 
@@ -255,17 +229,6 @@ mod tests {
             let read = std::iter::from_fn(|| reader.next_entry().unwrap()).collect::<Vec<_>>();
             assert_eq!(read, entries);
         }
-    }
-
-    #[test]
-    fn a_run_whose_file_is_not_kept_open_answers_the_same_until_it_is_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("run");
-        let (mut run, entries) = write(&path, 100);
-        run.file = Kept(None);
-        assert_eq!(run.depth(entries[5].0).unwrap().0, Some(entries[5].1));
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(run.depth(entries[5].0).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::{
     },
 };
 
+use orbweaver_index_files::IndexFilesError;
+
 use super::{manifest::Manifest, sstable::SsTable};
 use crate::{IndexCheckpoint, SeenError, keyed::ByFingerprint};
 
@@ -70,19 +72,19 @@ impl Contents {
 impl TableSet {
     /// Opens the SSTables named in the manifest, and removes all others. Damage, and SSTables without a checkpoint, are
     /// errors of the kind [`io::ErrorKind::InvalidData`].
-    pub(crate) fn open(dir: PathBuf) -> io::Result<Self> {
-        fs::create_dir_all(&dir)?;
-        let manifest = Manifest::read(&dir)?.unwrap_or_default();
+    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        let manifest = Manifest::read(dir)?.unwrap_or_default();
         if manifest.position.is_none() && !manifest.runs.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the manifest lists SSTables but no checkpoint"));
         }
         let mut contents = Contents { position: manifest.position, ..Contents::default() };
         for number in &manifest.runs {
-            let run = SsTable::open(&path_of(&dir, *number), *number)?;
+            let run = SsTable::open(&path_of(dir, *number), *number)?;
             contents.tables.runs.push(Arc::new(run));
             contents.next_run = contents.next_run.max(number + 1);
         }
-        for entry in fs::read_dir(&dir)? {
+        for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let name = entry.file_name();
             let number = name.to_str().and_then(|name| name.strip_prefix("run-")).and_then(|text| text.parse().ok());
@@ -91,6 +93,7 @@ impl TableSet {
             }
         }
         let (contents, version) = (Mutex::new(contents), AtomicU64::new(1));
+        let dir = dir.to_owned();
         Ok(Self { dir, contents, written: Condvar::new(), version, closed: AtomicBool::new(false) })
     }
 
@@ -105,7 +108,7 @@ impl TableSet {
     }
 
     pub(crate) fn disk(&self, reason: &dyn std::fmt::Display) -> SeenError {
-        SeenError::Disk { path: self.dir.display().to_string(), reason: reason.to_string() }
+        IndexFilesError::disk(&self.dir, reason).into()
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -174,7 +177,7 @@ impl TableSet {
     pub(crate) fn was_written(&self, run: Option<SsTable>) -> io::Result<()> {
         let mut contents = self.lock();
         if self.is_closed() {
-            return run.map_or(Ok(()), |run| fs::remove_file(run.path));
+            return run.map_or(Ok(()), |run| run.delete());
         }
         let Some(frozen) = contents.tables.frozen.pop_front() else { return Ok(()) };
         contents.position = frozen.position.or(contents.position);
@@ -204,12 +207,12 @@ impl TableSet {
         let mut contents = self.lock();
         let is_first = |run: &Arc<SsTable>| old.first().is_some_and(|first| Arc::ptr_eq(run, first));
         let at = contents.tables.runs.iter().position(is_first);
-        let Some(at) = at.filter(|_| !self.is_closed()) else { return fs::remove_file(merged.path) };
+        let Some(at) = at.filter(|_| !self.is_closed()) else { return merged.delete() };
         contents.tables.runs.splice(at..at + old.len(), [Arc::new(merged)]);
         contents.manifest().write(&self.dir)?;
         self.version.fetch_add(1, Release);
         drop(contents);
-        old.iter().try_for_each(|run| fs::remove_file(&run.path))
+        old.iter().try_for_each(|run| run.delete())
     }
 }
 

@@ -1,13 +1,13 @@
 //! The checkpoint of a partition's index: how far the log is in it, its tables, and the states of its URLs. One file, replaced
 //! atomically, so that all of them change together.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
+use orbweaver_index_files::{read_hashed, replace_hashed};
 use orbweaver_log::Offset;
 use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::states::States;
 
@@ -33,19 +33,11 @@ struct Lists {
 impl Checkpoint {
     /// Reads the checkpoint in this directory; `None` if there is none, or it is damaged.
     pub(super) fn read(dir: &Path) -> io::Result<Option<Self>> {
-        match fs::read(dir.join(NAME)) {
-            Ok(bytes) => Ok(Self::decode(&bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(read_hashed(dir, NAME)?.and_then(|content| Self::decode(&content)))
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (body, hash) = bytes.split_last_chunk()?;
-        if xxh3_64(body) != u64::from_le_bytes(*hash) {
-            return None;
-        }
-        let (position, rest) = body.split_at_checked(24)?;
+        let (position, rest) = bytes.split_at_checked(24)?;
         let (Lists { tables, outdated }, rest) = postcard::take_from_bytes(rest).ok()?;
         let (states, rest) = States::decode(rest)?;
         let outdated = outdated.into_iter().map(|(bytes, since)| (Fingerprint(bytes), since)).collect();
@@ -66,8 +58,5 @@ pub(super) fn write(
     let lists = Lists { tables: tables.to_vec(), outdated };
     let mut bytes = postcard::to_extend(&lists, position.to_bytes().to_vec()).map_err(io::Error::other)?;
     states.encode(&mut bytes);
-    bytes.extend(xxh3_64(&bytes).to_le_bytes());
-    let fresh = dir.join("checkpoint.new");
-    fs::write(&fresh, bytes)?;
-    fs::rename(&fresh, dir.join(NAME))
+    replace_hashed(dir, NAME, bytes)
 }

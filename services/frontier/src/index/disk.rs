@@ -11,10 +11,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
+use orbweaver_index_files::{IndexFilesError, OpenPartition};
 use orbweaver_log::Offset;
 use orbweaver_messages::{FrontierUrl, Millis};
 use orbweaver_stage::IndexCheckpoint;
@@ -31,7 +32,7 @@ use super::{
     merge::{Merge, MergedKeys, first_to_merge},
     records::Records,
     states::States,
-    store::{FrontierIndex, OpenCount, failed},
+    store::FrontierIndex,
     table::{self, Table, TableWriter},
 };
 
@@ -68,22 +69,22 @@ pub struct DiskIndex {
     position: Option<IndexCheckpoint>,
     /// Whether anything has changed since the last write.
     changed: bool,
-    _open: OpenCount,
+    _open: OpenPartition,
 }
 
 impl DiskIndex {
     /// Opens the index in this directory at its checkpoint. Damage is an error like those of [`Table::open`].
-    pub(super) fn open(index: &FrontierIndex, dir: PathBuf) -> io::Result<Self> {
-        std::fs::create_dir_all(&dir)?;
-        let checkpoint = Checkpoint::read(&dir)?;
+    pub(super) fn open(index: &FrontierIndex, dir: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let checkpoint = Checkpoint::read(dir)?;
         let tables = checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables);
         let tables: Vec<_> =
-            tables.map(|number| Ok(Arc::new(Table::open(&dir, *number)?))).collect::<io::Result<_>>()?;
-        for entry in std::fs::read_dir(&dir)? {
+            tables.map(|number| Ok(Arc::new(Table::open(dir, *number)?))).collect::<io::Result<_>>()?;
+        for entry in std::fs::read_dir(dir)? {
             if let Some(number) = entry?.file_name().to_str().and_then(table::number_of)
                 && !tables.iter().any(|table| table.number == number)
             {
-                Table::delete(&dir, number)?;
+                Table::delete(dir, number)?;
             }
         }
         let next_table = tables.iter().map(|table| table.number + 1).max().unwrap_or_default();
@@ -105,7 +106,7 @@ impl DiskIndex {
         Ok(Self {
             index: index.clone(),
             records: Records::open(records)?,
-            dir,
+            dir: dir.to_owned(),
             states,
             tables,
             next_table,
@@ -123,7 +124,7 @@ impl DiskIndex {
     }
 
     fn failed(&self, error: &io::Error) -> IndexError {
-        failed(&self.dir, error)
+        IndexFilesError::disk(&self.dir, error).into()
     }
 
     fn damaged(&self, reason: String) -> IndexError {

@@ -1,14 +1,13 @@
 //! Errors of an index.
 
+use orbweaver_index_files::IndexFilesError;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// A read or write failed.
-    #[error(
-        "{path}: {reason}; free disk space or repair the disk, or stop the service and delete the directory: the index \
-         is rebuilt from the log"
-    )]
-    Disk { path: String, reason: String },
+    /// The files of the index are in use, or cannot be read or written.
+    #[error(transparent)]
+    Files(#[from] IndexFilesError),
     /// The content of the index is invalid.
     #[error("{path}: the index is damaged ({reason}); restart the service to rebuild it from the log")]
     Damaged { path: String, reason: String },
@@ -18,12 +17,6 @@ pub enum IndexError {
          the service to rebuild it from the log"
     )]
     Inconsistent { site: u64 },
-    /// Another process has the index open.
-    #[error("{path}: the index is in use by another process")]
-    InUse { path: String },
-    /// The partition number is out of range.
-    #[error("partition {0} is out of range; allowed: 0 to 16383")]
-    Partition(u32),
 }
 
 impl IndexError {

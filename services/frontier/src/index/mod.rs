@@ -19,7 +19,6 @@ mod encoding;
 mod error;
 mod filters;
 mod group;
-mod kept_file;
 mod keys;
 mod memory;
 mod merge;

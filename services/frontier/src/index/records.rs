@@ -19,13 +19,13 @@ use std::{
 };
 
 use lz4_flex::block::CompressTable;
+use orbweaver_index_files::KeptFile;
 use orbweaver_log::Offset;
 use orbweaver_messages::FrontierUrl;
 
 use super::{
     encoding::{read_record, record_value},
     group::{self, Group},
-    kept_file::KeptFile,
     states::States,
 };
 

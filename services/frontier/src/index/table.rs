@@ -15,9 +15,10 @@ use std::{
     sync::Arc,
 };
 
+use orbweaver_index_files::{KeptFile, damage};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{kept_file::KeptFile, keys::Order};
+use super::keys::Order;
 
 const MAGIC: &[u8; 8] = b"orbtab01";
 const HEADER: usize = 8 + 3 * 8 + 8;
@@ -56,7 +57,7 @@ impl Table {
     /// [`io::ErrorKind::UnexpectedEof`].
     pub(super) fn open(dir: &Path, number: u64) -> io::Result<Self> {
         let path = path_of(dir, number);
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
+        let damaged = || damage(&path);
         let mut file = BufReader::with_capacity(BUFFER, File::options().read(true).write(true).open(&path)?);
         let mut header = [0; HEADER];
         file.read_exact(&mut header)?;

@@ -175,7 +175,7 @@ fn filled(store: &FrontierIndex, partition: u32) -> DiskIndex {
 fn records_that_have_ended_leave_the_disk_and_no_others_do_also_after_a_restart() {
     let (directory, store) = opened();
     let files = || {
-        let files = std::fs::read_dir(directory.path().join("partition-1/records")).unwrap();
+        let files = std::fs::read_dir(directory.path().join("p1/records")).unwrap();
         let mut files: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         files.sort();
         files
@@ -226,8 +226,7 @@ fn a_damaged_index_is_discarded_and_those_of_other_partitions_are_not() {
     for (name, keeps) in [("checkpoint", 0), ("checkpoint", 30), ("table-0", 20), ("table-0", 70)] {
         drop(filled(&store, 1));
         assert_eq!(store.position(1).unwrap(), Some(at(7)));
-        let file =
-            std::fs::OpenOptions::new().write(true).open(directory.path().join("partition-1").join(name)).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(directory.path().join("p1").join(name)).unwrap();
         file.set_len(keeps).unwrap();
         assert_eq!(said(&mut store.partition(1).unwrap()), said(&mut MemoryIndex::default()), "{name}");
         assert_eq!(store.position(1).unwrap(), None);
@@ -236,29 +235,10 @@ fn a_damaged_index_is_discarded_and_those_of_other_partitions_are_not() {
 }
 
 #[test]
-fn condemned_indexes_and_those_of_another_version_are_discarded() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("frontier");
-    let breaks: [fn(&std::path::Path, FrontierIndex); 3] = [
-        |path, _| std::fs::write(path.join("version"), b"nonsense").unwrap(),
-        |path, _| std::fs::remove_file(path.join("version")).unwrap(),
-        |_, store| store.condemn(),
-    ];
-    for break_it in breaks {
-        let store = FrontierIndex::open(&path).unwrap();
-        drop(filled(&store, 1));
-        break_it(&path, store);
-        let store = FrontierIndex::open(&path).unwrap();
-        assert_eq!(store.position(1).unwrap(), None);
-        assert!(!path.join("partition-1").exists());
-    }
-}
-
-#[test]
 fn a_record_that_cannot_be_read_is_damage_and_names_the_directory() {
     let (directory, store) = opened();
     let mut index = filled(&store, 1);
-    let path = directory.path().join("partition-1/records/0");
+    let path = directory.path().join("p1/records/0");
     let records = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     records.write_all_at(&[0xff; 20], records.metadata().unwrap().len() - 20).unwrap();
     for error in
@@ -279,7 +259,7 @@ fn keys_of_ended_urls_leave_the_disk() {
         index.applied(at(offset)).unwrap();
     };
     let tables = || {
-        let files = std::fs::read_dir(directory.path().join("partition-1")).unwrap().map(|file| file.unwrap());
+        let files = std::fs::read_dir(directory.path().join("p1")).unwrap().map(|file| file.unwrap());
         let sizes = files.filter(|file| file.file_name().to_str().unwrap().starts_with("table-"));
         sizes.map(|file| file.metadata().unwrap().len()).collect::<Vec<_>>()
     };
@@ -289,12 +269,4 @@ fn keys_of_ended_urls_leave_the_disk() {
     }
     assert!(tables().iter().sum::<u64>() < 4 * 100 * 48, "{:?}", tables());
     assert_eq!(said(&mut index).1.len(), 100);
-}
-
-#[test]
-fn a_directory_in_use_is_refused_and_so_is_a_partition_out_of_range() {
-    let (directory, store) = opened();
-    assert!(matches!(FrontierIndex::open(directory.path()), Err(IndexError::InUse { .. })));
-    assert!(matches!(store.partition(16_384), Err(IndexError::Partition(16_384))));
-    assert!(store.partition(16_383).is_ok());
 }
