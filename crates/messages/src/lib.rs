@@ -47,7 +47,7 @@ pub use order::{CrawlOrder, Priority, PriorityError};
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page, PageKind};
 pub use profile::FetchProfile;
-pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitPolicy, Visits};
+pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitBounds, RevisitPolicy, Visits};
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};
 pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};

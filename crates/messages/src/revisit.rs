@@ -1,17 +1,39 @@
 //! Revisits: the policy of a crawl, and the visits to a URL.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, is_default};
 
 /// Revisit policy of a crawl: bounds of the time between two visits to a URL. Within them, it follows the rate at which the
 /// page changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevisitPolicy {
     /// Shortest interval, in milliseconds; also that of a page that was visited once, and of one that changes on average
     /// once in this time or more often.
     pub interval_ms: u64,
     /// Longest interval, in milliseconds.
+    pub max_interval_ms: u64,
+    /// Intervals of pages that are not HTML, by media range: `type/subtype`, `type/*` or `*/*`. The most specific one
+    /// applies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub types: BTreeMap<String, RevisitBounds>,
+}
+
+impl RevisitPolicy {
+    /// Returns the longest interval of any page, in milliseconds.
+    #[must_use]
+    pub fn longest_ms(&self) -> u64 {
+        let of_types = self.types.values().flat_map(|bounds| [bounds.interval_ms, bounds.max_interval_ms]);
+        of_types.fold(self.interval_ms.max(self.max_interval_ms), u64::max)
+    }
+}
+
+/// Shortest and longest interval between two visits to a URL, in milliseconds, as in a [`RevisitPolicy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevisitBounds {
+    pub interval_ms: u64,
     pub max_interval_ms: u64,
 }
 
@@ -45,6 +67,10 @@ pub struct Visits {
     pub version: PageVersion,
     /// End of the last visit, in milliseconds since the Unix epoch.
     pub visited_at_ms: Millis,
+    /// Media type of the page, in lower case and without parameters, if it is known and not HTML: a 304 response may omit
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
     /// Visits in a row, up to the last one, that did not find the page.
     #[serde(default, skip_serializing_if = "is_default")]
     pub misses: u8,

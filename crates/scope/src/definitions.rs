@@ -255,7 +255,7 @@ fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDef
     }
     profile::check(&definition.profile)?;
     order::check(&definition.order, definition.share)?;
-    revisit::check(definition.revisit)?;
+    revisit::check(definition.revisit.as_ref())?;
     Ok(definition)
 }
 

@@ -2,7 +2,10 @@
 
 use orbweaver_messages::FetchProfile;
 
-use crate::setting_error::SettingError;
+use crate::{
+    media_range::{is_media_range, is_token_byte},
+    setting_error::SettingError,
+};
 
 /// Headers set by the client itself, or that would change the meaning of a response.
 pub const RESERVED_HEADERS: [&str; 10] = [
@@ -73,21 +76,6 @@ fn is_text(text: &str) -> bool {
     text.len() <= MAX_TEXT_BYTES && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-/// Returns `true` for a media range without parameters (RFC 9110 section 12.5.1).
-fn is_media_range(range: &str) -> bool {
-    let is_token = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte != b'*' && is_token_byte(byte));
-    let parts = range.split_once('/').filter(|_| range.len() <= MAX_TEXT_BYTES);
-    parts.is_some_and(|(kind, subtype)| match kind {
-        "*" => subtype == "*",
-        kind => is_token(kind) && (subtype == "*" || is_token(subtype)),
-    })
-}
-
-/// Returns `true` for a character of a header name (RFC 9110 section 5.6.2).
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,13 +109,7 @@ mod tests {
             (with_interval(86_400_001), "interval_ms"),
             (FetchProfile { max_body_bytes: Some(0), ..FetchProfile::default() }, "max_body_bytes"),
             (with_types(&["image/png"; 33]), "accept"),
-            (with_types(&[&format!("image/{}", "x".repeat(300))]), "accept"),
             (with_types(&["image/*", "pdf"]), "accept"),
-            (with_types(&["*/pdf"]), "accept"),
-            (with_types(&["application/*pdf"]), "accept"),
-            (with_types(&["text/plain;q=0.5"]), "accept"),
-            (with_types(&["text/plain, text/css"]), "accept"),
-            (with_types(&["/"]), "accept"),
         ] {
             let error = check(&profile).unwrap_err();
             assert_eq!(error.setting, setting, "{error}");

@@ -115,13 +115,13 @@ impl Revision {
             profile: self.profile.unwrap_or_else(|| current.profile.clone()),
             order: self.order.unwrap_or(current.order),
             share: self.share.unwrap_or(current.share),
-            revisit: self.revisit.unwrap_or(current.revisit),
+            revisit: self.revisit.unwrap_or_else(|| current.revisit.clone()),
             ..current.clone()
         };
         changes(current, &revised)?;
         profile::check(&revised.profile)?;
         order::check(&revised.order, revised.share)?;
-        revisit::check(revised.revisit)?;
+        revisit::check(revised.revisit.as_ref())?;
         Rules::compile(&revised)?;
         Ok(revised)
     }

@@ -43,7 +43,7 @@ impl CrawlState {
             is_paused: *paused,
             is_stopped: *stopped,
             is_deleted: *deleted,
-            revisit_ms: revisit.filter(|_| !stopped).map(|policy| policy.interval_ms),
+            revisit_ms: revisit.as_ref().filter(|_| !stopped).map(|policy| policy.interval_ms),
             is_at_cap: false,
             changes: 0,
             counts: CrawlCounts::default(),

@@ -6,15 +6,20 @@
 //! schedule) waste more of them on pages that change all the time: Cho and Garcia-Molina, "Effective page refresh policies
 //! for web crawlers", 2003, prove that they keep fewer pages fresh than equal intervals do. Their optimum for rates below
 //! that of the visits approaches the square root. λ is their estimator for changes that are seen only at visits
-//! ("Estimating frequency of change", 2003), with one more interval that has half a change.
+//! ("Estimating frequency of change", 2003), with one more interval that has half a change. A policy may have other bounds
+//! for pages that are not HTML, by media type.
 
 use orbweaver_messages::{
-    ChangeKind, ChangeRate, FrontierUrl, Millis, Outcome, OutcomeKind, PageChange, PageVersion, RevisitPolicy,
-    UrlContext, Visits,
+    ChangeKind, ChangeRate, FrontierUrl, Millis, Outcome, OutcomeKind, PageChange, PageVersion, RevisitBounds,
+    RevisitPolicy, UrlContext, Visits,
 };
+use orbweaver_scope::{is_html, media_type, revisit_bounds};
 
 /// Number of observed intervals at which the weight of all of them is halved: a page may change its habits.
 const OBSERVED: u16 = 20;
+
+/// Maximum length of a media type that is kept, in bytes; one that is longer has the intervals of HTML.
+const MAX_MEDIA_TYPE_BYTES: usize = 100;
 
 /// Result of a visit for the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub(crate) struct EndedVisit {
     pub(crate) number: u32,
     at_ms: Millis,
     status: Option<u16>,
+    /// Media type of the response, if it has one.
+    media_type: Option<String>,
     finding: Finding,
 }
 
@@ -54,7 +61,14 @@ impl EndedVisit {
             _ if is_gone => Finding::Gone,
             _ => Finding::Unknown,
         };
-        Self { number: outcome.context.visit, at_ms: outcome.ended_at_ms, status: outcome.status, finding }
+        let media_type = Some(media_type(outcome.content_type.as_deref())).filter(|known| !known.is_empty());
+        Self {
+            number: outcome.context.visit,
+            at_ms: outcome.ended_at_ms,
+            status: outcome.status,
+            media_type: media_type.map(str::to_ascii_lowercase),
+            finding,
+        }
     }
 }
 
@@ -110,7 +124,15 @@ impl<'a> Change<'a> {
             let span_ms = ended.at_ms.saturating_sub(before.visited_at_ms).max(0).unsigned_abs();
             changes = observed(changes, span_ms, kind.is_some());
         }
-        let interval_ms = if misses > 0 { missed_interval_ms(policy, misses) } else { interval_ms(policy, changes) };
+        let of_response = ended.media_type.clone();
+        let media_type = match ended.finding {
+            Finding::Page(_) => of_response,
+            Finding::Unchanged(_) => of_response.or(before.media_type),
+            Finding::Gone | Finding::Unknown => before.media_type,
+        };
+        let media_type = media_type.filter(|known| known.len() <= MAX_MEDIA_TYPE_BYTES && !is_html(known));
+        let bounds = revisit_bounds(policy, media_type.as_deref());
+        let interval_ms = if misses > 0 { missed_interval_ms(bounds, misses) } else { interval_ms(bounds, changes) };
         FrontierUrl {
             context: UrlContext { visit: ended.number.saturating_add(1), ..waiting.context.clone() },
             content: None,
@@ -118,7 +140,7 @@ impl<'a> Change<'a> {
             blocks: 0,
             lost: 0,
             not_before_ms: now.saturating_add_unsigned(interval_ms),
-            visits: Some(Box::new(Visits { version, visited_at_ms: ended.at_ms, misses, changes })),
+            visits: Some(Box::new(Visits { version, visited_at_ms: ended.at_ms, media_type, misses, changes })),
             ..waiting.clone()
         }
     }
@@ -149,12 +171,12 @@ fn observed(before: ChangeRate, span_ms: u64, has_changed: bool) -> ChangeRate {
 }
 
 /// Returns the interval until the next visit of a page.
-fn interval_ms(policy: &RevisitPolicy, ChangeRate { intervals, changed, span_ms }: ChangeRate) -> u64 {
+fn interval_ms(bounds: RevisitBounds, ChangeRate { intervals, changed, span_ms }: ChangeRate) -> u64 {
     if intervals == 0 {
-        return policy.interval_ms;
+        return bounds.interval_ms;
     }
     #[allow(clippy::cast_precision_loss, reason = "an interval needs no more than fifteen digits")]
-    let (shortest, longest, span) = (policy.interval_ms as f64, policy.max_interval_ms as f64, span_ms as f64);
+    let (shortest, longest, span) = (bounds.interval_ms as f64, bounds.max_interval_ms as f64, span_ms as f64);
     let observed = f64::from(intervals) + 1.0;
     let changed = f64::from(changed.min(intervals)) + 0.5;
     let mean_ms = (span + shortest) / observed;
@@ -165,9 +187,9 @@ fn interval_ms(policy: &RevisitPolicy, ChangeRate { intervals, changed, span_ms 
 }
 
 /// Returns the interval until the next visit of a page that was not found this many times in a row: each doubles it.
-fn missed_interval_ms(policy: &RevisitPolicy, misses: u8) -> u64 {
+fn missed_interval_ms(bounds: RevisitBounds, misses: u8) -> u64 {
     let doublings = u32::from(misses.saturating_sub(1).min(62));
-    policy.interval_ms.saturating_mul(1 << doublings).min(policy.max_interval_ms.max(policy.interval_ms))
+    bounds.interval_ms.saturating_mul(1 << doublings).min(bounds.max_interval_ms.max(bounds.interval_ms))
 }
 
 #[cfg(test)]

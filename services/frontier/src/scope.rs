@@ -102,9 +102,9 @@ impl CrawlScopes {
 
     /// Returns the revisit policy of a crawl; `None` if its URLs end with their next visit.
     #[must_use]
-    pub fn revisit(&self, crawl: &CrawlName) -> Option<RevisitPolicy> {
+    pub fn revisit(&self, crawl: &CrawlName) -> Option<&RevisitPolicy> {
         let Applied { definition, rules, .. } = self.definitions.applied(crawl)?;
-        definition.revisit.filter(|_| !rules.is_stopped())
+        definition.revisit.as_ref().filter(|_| !rules.is_stopped())
     }
 
     /// Returns `true` if a crawl has been deleted.

@@ -276,7 +276,7 @@ impl FrontierStage {
         partition.open(opening, now, &mut self.pages)?;
         for (crawl, _) in self.scopes.versions() {
             if let Some(policy) = self.scopes.revisit(crawl) {
-                partition.wake_beyond(crawl, &policy, now);
+                partition.wake_beyond(crawl, policy, now);
             }
         }
         for (crawl, _) in self.scopes.versions().filter(|(crawl, _)| self.scopes.is_stopped(crawl)) {
@@ -373,7 +373,7 @@ impl Stage for FrontierStage {
                     partition.set_terms(&crawl, definition, now);
                     if is_stopped {
                         partition.stop(&crawl, now);
-                    } else if let Some(policy) = &revisit {
+                    } else if let Some(policy) = revisit {
                         partition.wake_beyond(&crawl, policy, now);
                     }
                     if is_deleted {

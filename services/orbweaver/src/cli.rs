@@ -153,8 +153,9 @@ pub struct Extent {
     pub order: Option<CrawlOrder>,
     /// Visit each URL again, and record new, changed and gone pages: the shortest interval between two visits, and
     /// optionally the longest one, such as `1day` or `6hours..30days` [default of the longest: thirty times the shortest].
-    /// Pages that change rarely are visited more rarely. `never`: once.
-    #[arg(long, value_name = "INTERVAL[..LONGEST]|never", value_parser = revisit::parse)]
+    /// Pages that change rarely are visited more rarely. `never`: once. Types that the crawl accepts may have intervals of
+    /// their own: `6hours..30days,image/*=90days`.
+    #[arg(long, value_name = "INTERVAL[..LONGEST][,TYPE=…]|never", value_parser = revisit::parse)]
     pub revisit: Option<RevisitOption>,
     /// Maximum link depth from a seed.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
@@ -192,7 +193,7 @@ impl Extent {
             ends_at_ms: self.until.map(|limit| limit.0),
             traps: self.traps,
             order: self.order,
-            revisit: self.revisit.map(|revisit| revisit.0),
+            revisit: self.revisit.clone().map(|revisit| revisit.0),
             ..Revision::default()
         }
     }

@@ -45,7 +45,7 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
 
 /// Libraries for an effect or a format, with the only packages that may use them.
 const OWNERS: [(&str, &[&str]); 12] = [
-    // The store, the index of queued URLs, and the index of exported documents.
+    // The store, and the index of exported documents.
     ("fjall", &["orbweaver-store", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
     ("scylla", &["orbweaver-store"]),

@@ -90,8 +90,8 @@ impl Crawl {
     }
 
     /// Returns its revisit policy at the start.
-    pub(crate) fn revisit(&self) -> Option<RevisitPolicy> {
-        self.plan.first.revisit
+    pub(crate) fn revisit(&self) -> Option<&RevisitPolicy> {
+        self.plan.first.revisit.as_ref()
     }
 
     /// Returns the page cap per site.

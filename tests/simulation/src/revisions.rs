@@ -1,6 +1,6 @@
 //! Changes of the crawl's definition during the run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orbweaver_messages::{CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, RevisitPolicy, Scope};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
@@ -116,7 +116,7 @@ pub(crate) fn revisit(random: &mut Random, first: &mut Revision) -> Option<Revis
     }
     let interval_ms = random.between(20_000, 120_000);
     let max_interval_ms = interval_ms * random.between(1, 4);
-    first.revisit = Some(RevisitPolicy { interval_ms, max_interval_ms });
+    first.revisit = Some(RevisitPolicy { interval_ms, max_interval_ms, types: BTreeMap::new() });
     Some(Revision { at_ms: random.between(180_000, 720_000), ..Revision::default() })
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn definition(crawl: &CrawlPlan, settings: &Settings, revision: &Revi
         profile: revision.profile.clone(),
         order: revision.order,
         share: CrawlDefinition::EQUAL_SHARE,
-        revisit: revision.revisit,
+        revisit: revision.revisit.clone(),
         pins: Pins {
             partitions: settings.partitions,
             suffix_list: SUFFIX_LIST_VERSION.to_owned(),

@@ -27,7 +27,7 @@ use crate::{
     address,
     config::FetcherConfig,
     profile::RequestProfile,
-    sniff::{Kind, SNIFFED_BYTES, is_within, kind_of, looks_like_html, page_kind},
+    sniff::{Kind, SNIFFED_BYTES, is_accepted, kind_of, looks_like_html, page_kind},
 };
 
 /// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
@@ -147,7 +147,7 @@ impl HttpClient {
         }
         let content_type = answer.content_type.as_deref();
         let is_unknown = purpose == Purpose::Page && kind_of(content_type) == Kind::Unknown;
-        let sniff = is_unknown && !is_within(content_type, &profile.accept);
+        let sniff = is_unknown && !is_accepted(content_type, &profile.accept);
         let result = match timeout_at(deadline, read(response, (max_bytes, sniff), memory)).await {
             Ok(Ok(body)) => {
                 if let Body::Read { bytes, .. } = &body {
@@ -195,8 +195,8 @@ fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> 
         Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
         Purpose::Page => {
             let content_type = answer.content_type.as_deref();
-            let is_accepted = kind_of(content_type) != Kind::Other || is_within(content_type, &profile.accept);
-            (answer.status == 200 && is_accepted).then_some(profile.max_body_bytes)
+            let is_read = kind_of(content_type) != Kind::Other || is_accepted(content_type, &profile.accept);
+            (answer.status == 200 && is_read).then_some(profile.max_body_bytes)
         }
     }
 }

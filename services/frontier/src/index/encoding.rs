@@ -50,6 +50,7 @@ struct StoredVisits<'a> {
     #[serde(borrow)]
     version: [Option<&'a str>; 3],
     visited_at_ms: Millis,
+    media_type: Option<&'a str>,
     misses: u8,
     /// Intervals, and those with a change.
     changes: [u16; 2],
@@ -58,11 +59,12 @@ struct StoredVisits<'a> {
 
 impl<'a> StoredVisits<'a> {
     fn of(visits: &'a Visits) -> Self {
-        let Visits { version, visited_at_ms, misses, changes } = visits;
+        let Visits { version, visited_at_ms, media_type, misses, changes } = visits;
         let PageVersion { content_hash, etag, last_modified } = version;
         Self {
             version: [content_hash.as_deref(), etag.as_deref(), last_modified.as_deref()],
             visited_at_ms: *visited_at_ms,
+            media_type: media_type.as_deref(),
             misses: *misses,
             changes: [changes.intervals, changes.changed],
             span_ms: changes.span_ms,
@@ -75,6 +77,7 @@ impl<'a> StoredVisits<'a> {
         Visits {
             version: PageVersion { content_hash, etag, last_modified },
             visited_at_ms: self.visited_at_ms,
+            media_type: self.media_type.map(str::to_owned),
             misses: self.misses,
             changes: ChangeRate { intervals, changed, span_ms: self.span_ms },
         }
@@ -207,6 +210,7 @@ mod tests {
                         last_modified: None,
                     },
                     visited_at_ms: numbers.3,
+                    media_type: (numbers.2 % 2 == 1).then(|| texts[1].clone()),
                     misses: numbers.1,
                     changes: ChangeRate { intervals: numbers.0, changed: 1, span_ms: numbers.3.unsigned_abs() },
                 })),

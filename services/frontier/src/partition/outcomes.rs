@@ -191,12 +191,13 @@ impl PartitionFrontier {
         let written_at_ms = waiting.written_at_ms.max(*event_ms);
         turn.out.extend(self.page_count(&waiting.context, ending).map(Decision::CountPages));
         completes.push(self.owner.origin(entry.offset));
-        let policy = turn.scopes.revisit(&waiting.context.crawl);
+        let scopes = turn.scopes;
+        let policy = scopes.revisit(&waiting.context.crawl);
         if policy.is_some() || waiting.visits.is_some() {
             let change = Change::of(waiting, visit);
             turn.out.extend(change.page_change(waiting).map(|change| Decision::Change(Box::new(change))));
             if let Some(policy) = policy {
-                let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(&policy, waiting, turn.now) });
+                let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(policy, waiting, turn.now) });
                 let busy = ActiveState::Rewriting(Rewriting::of(&waiting));
                 self.active.insert(fingerprint, Active { entry, busy });
                 turn.out.push(Decision::Rewrite { waiting, completes });

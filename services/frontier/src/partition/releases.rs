@@ -29,7 +29,6 @@ impl PartitionFrontier {
     /// times were set by a frontier with a clock that was ahead.
     pub fn wake_beyond(&mut self, crawl: &CrawlName, policy: &RevisitPolicy, now: Millis) {
         let crawl = CrawlKey::of(crawl);
-        let longest_ms = policy.max_interval_ms.max(policy.interval_ms);
         let last = IndexEntry {
             offset: Offset::MAX,
             crawl,
@@ -39,7 +38,7 @@ impl PartitionFrontier {
             failures: 0,
             blocks: 0,
             demoted: true,
-            not_before_ms: now.saturating_add_unsigned(longest_ms),
+            not_before_ms: now.saturating_add_unsigned(policy.longest_ms()),
             asleep: true,
         };
         self.releases.insert(crawl, Release { after: Some(last), only_asleep: true });

@@ -1,12 +1,15 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
+use std::collections::BTreeMap;
+
 use orbweaver_messages::{Dispatch, DispatchId};
 use proptest::prelude::*;
 
 use super::*;
 
 const DAY: u64 = 86_400_000;
-const POLICY: RevisitPolicy = RevisitPolicy { interval_ms: DAY, max_interval_ms: 30 * DAY };
+const BOUNDS: RevisitBounds = RevisitBounds { interval_ms: DAY, max_interval_ms: 30 * DAY };
+const POLICY: RevisitPolicy = RevisitPolicy { interval_ms: DAY, max_interval_ms: 30 * DAY, types: BTreeMap::new() };
 
 fn admitted() -> FrontierUrl {
     let context = UrlContext::of_seed("news".parse().unwrap(), "https://a.example/".to_owned(), "a.example".into());
@@ -93,7 +96,7 @@ fn an_unchanged_page_keeps_its_hash_and_takes_new_validators() {
 
 #[test]
 fn pages_that_change_four_times_more_rarely_are_visited_half_as_often() {
-    let of = |changed: u16| interval_ms(&POLICY, ChangeRate { intervals: 1600, changed, span_ms: 1600 * DAY });
+    let of = |changed: u16| interval_ms(BOUNDS, ChangeRate { intervals: 1600, changed, span_ms: 1600 * DAY });
     let ratio = of(4) * 100 / of(16);
     assert!((185..=215).contains(&ratio), "{ratio}");
     assert_eq!(of(1600), DAY, "a page that changes all the time, not more often than the policy says");
@@ -105,11 +108,11 @@ proptest! {
     fn intervals_stay_within_the_policy_whatever_was_observed(
         intervals: u16, changed: u16, span_ms: u64, shortest in 1_000u64..1_000_000_000, factor in 1u64..1000, misses: u8,
     ) {
-        let policy = RevisitPolicy { interval_ms: shortest, max_interval_ms: shortest * factor };
+        let policy = RevisitBounds { interval_ms: shortest, max_interval_ms: shortest * factor };
         let bounds = policy.interval_ms..=policy.max_interval_ms;
-        let visited_ms = interval_ms(&policy, ChangeRate { intervals, changed, span_ms });
+        let visited_ms = interval_ms(policy, ChangeRate { intervals, changed, span_ms });
         prop_assert!(bounds.contains(&visited_ms));
-        prop_assert!(bounds.contains(&missed_interval_ms(&policy, misses)));
+        prop_assert!(bounds.contains(&missed_interval_ms(policy, misses)));
     }
 
     #[test]
@@ -178,13 +181,13 @@ fn freshness<S: Default>(next: impl Fn(&mut S, f64, bool) -> f64) -> (f64, f64) 
 )]
 fn intervals_by_the_square_root_keep_more_pages_fresh_than_equal_ones() {
     for (shortest, least) in [(1, 0.02), (3, 0.01), (7, 0.005)] {
-        let policy = RevisitPolicy { interval_ms: shortest * DAY, max_interval_ms: 60 * DAY };
+        let policy = RevisitBounds { interval_ms: shortest * DAY, max_interval_ms: 60 * DAY };
         let by_root = |rate: &mut Option<ChangeRate>, interval: f64, has_changed: bool| {
             // The first call is for the first visit.
             let known = rate.take().unwrap_or_default();
             *rate =
                 Some(if interval > 0.0 { observed(known, (interval * DAY as f64) as u64, has_changed) } else { known });
-            interval_ms(&policy, rate.unwrap_or_default()) as f64 / DAY as f64
+            interval_ms(policy, rate.unwrap_or_default()) as f64 / DAY as f64
         };
         let (requests, fresh) = freshness(by_root);
         let (equal_requests, equally_fresh) = freshness(|(): &mut (), _, _| 1.0 / requests);
@@ -192,4 +195,31 @@ fn intervals_by_the_square_root_keep_more_pages_fresh_than_equal_ones() {
         assert!((requests / equal_requests - 1.0).abs() < 0.02, "as many requests: {requests} and {equal_requests}");
         assert!(fresh > equally_fresh + least, "{fresh} of the time fresh, and {equally_fresh}");
     }
+}
+
+#[test]
+fn a_page_that_is_not_html_has_the_intervals_of_its_type_also_while_its_responses_omit_it() {
+    let bounds = RevisitBounds { interval_ms: 7 * DAY, max_interval_ms: 70 * DAY };
+    let policy = RevisitPolicy { types: [("application/*".to_owned(), bounds)].into(), ..POLICY };
+    let end = |waiting: &FrontierUrl, kind, status, content_type: Option<&str>| {
+        let at_ms = waiting.not_before_ms;
+        let content_type = content_type.map(str::to_owned);
+        let version = matches!(kind, OutcomeKind::Fetched | OutcomeKind::Unchanged).then(|| version("a"));
+        let outcome = Outcome { version, content_type, ..outcome(waiting, kind, Some(status), at_ms) };
+        Change::of(waiting, &EndedVisit::of(&outcome)).next_visit(&policy, waiting, at_ms)
+    };
+    let known = |asleep: &FrontierUrl| asleep.visits.as_ref().unwrap().media_type.clone();
+    let pdf = end(&admitted(), OutcomeKind::Fetched, 200, Some("Application/PDF; version=2"));
+    assert_eq!((interval(&pdf), known(&pdf).as_deref()), (7 * DAY, Some("application/pdf")));
+    let same = end(&pdf, OutcomeKind::Unchanged, 304, None);
+    assert!(interval(&same) > 7 * DAY && known(&same) == known(&pdf));
+    let gone = end(&same, OutcomeKind::Gone, 404, Some("text/html"));
+    assert_eq!((interval(&gone), known(&gone)), (7 * DAY, known(&pdf)));
+    let html = end(&gone, OutcomeKind::Fetched, 200, Some("text/html; charset=utf-8"));
+    assert_eq!(known(&html), None);
+    assert!(interval(&html) < 7 * DAY);
+    let image = end(&html, OutcomeKind::Fetched, 200, Some("image/png"));
+    assert!(interval(&image) < 7 * DAY && known(&image).as_deref() == Some("image/png"));
+    let long = format!("application/{}", "x".repeat(100));
+    assert_eq!(known(&end(&image, OutcomeKind::Fetched, 200, Some(&long))), None);
 }

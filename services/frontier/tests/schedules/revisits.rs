@@ -16,7 +16,7 @@ use crate::{
     world::World,
 };
 
-const POLICY: RevisitPolicy = RevisitPolicy { interval_ms: 5_000, max_interval_ms: 40_000 };
+const POLICY: RevisitPolicy = RevisitPolicy { interval_ms: 5_000, max_interval_ms: 40_000, types: BTreeMap::new() };
 /// Time after which the pages change, in milliseconds.
 const VERSION_MS: Millis = 7_000;
 

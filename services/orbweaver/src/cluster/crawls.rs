@@ -201,7 +201,7 @@ impl<'a> Shown<'a> {
             format!("  traps        {}", traps.name()),
             format!("  order        {}", order::shown(&self.definition.order)),
             format!("  share        {}", number(self.definition.share.into())),
-            format!("  revisits     {}", revisit::shown(self.definition.revisit)),
+            format!("  revisits     {}", revisit::shown(self.definition.revisit.as_ref())),
             format!("  canonical    {}", pins.canonical_policy),
             format!("  wide domains {}", list(&pins.wide_domains)),
             format!("  created      {}", rfc3339(self.definition.created_at_ms)),

@@ -8,8 +8,8 @@ use orbweaver_messages::{
     CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL,
 };
 use orbweaver_scope::{
-    ControlRecord, DEFINITIONS_PARTITION, Definitions, LONGEST_REVISIT, Revision, RevisionError, SHORTEST_REVISIT,
-    Version,
+    ControlRecord, DEFINITIONS_PARTITION, Definitions, LONGEST_REVISIT, REVISIT_TYPES, Revision, RevisionError,
+    SHORTEST_REVISIT, Version,
 };
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 use serde::Serialize;
@@ -76,7 +76,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
         ends_at_ms: settings.ends_at_ms,
         traps: settings.traps,
         order: settings.order,
-        revisit: settings.revisit,
+        revisit: settings.revisit.clone(),
         ..new(&CrawlName::default(), settings.scope, pins, now)
     }
 }
@@ -276,7 +276,7 @@ pub fn refused(error: &RevisionError) -> Failure {
             "interval_ms" => "rate",
             "max_body_bytes" => "max-body",
             "depth_percent" | "half_life_ms" | "answers_percent" => "order",
-            SHORTEST_REVISIT | LONGEST_REVISIT => "revisit",
+            SHORTEST_REVISIT | LONGEST_REVISIT | REVISIT_TYPES => "revisit",
             setting => setting,
         },
         RevisionError::Pinned { .. }

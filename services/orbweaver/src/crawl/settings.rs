@@ -96,7 +96,7 @@ impl Settings {
             exclude: patterns(&args.extent.exclude).unwrap_or_default(),
             traps: args.extent.traps.unwrap_or_default(),
             order: args.extent.order.unwrap_or_default(),
-            revisit: args.extent.revisit.and_then(|revisit| revisit.0),
+            revisit: args.extent.revisit.clone().and_then(|revisit| revisit.0),
             canonical: args.canonical.unwrap_or_default(),
             wide_domains: wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
@@ -179,7 +179,7 @@ impl Settings {
         check.same("--include", &was.include.join(" "), &self.include.join(" "));
         check.same("--exclude", &was.exclude.join(" "), &self.exclude.join(" "));
         check.same("--order", &order::shown(&was.order), &order::shown(&self.order));
-        check.same("--revisit", &revisit::shown(was.revisit), &revisit::shown(self.revisit));
+        check.same("--revisit", &revisit::shown(was.revisit.as_ref()), &revisit::shown(self.revisit.as_ref()));
         check.same("--max-depth", &shown(was.max_depth), &shown(self.max_depth));
         check.same("--max-pages", &shown(was.max_pages), &shown(self.max_pages));
         check.same("--max-pages-per-site", &shown(was.max_pages_per_site), &shown(self.max_pages_per_site));
