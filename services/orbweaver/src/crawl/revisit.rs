@@ -1,7 +1,5 @@
 //! Revisit policy of a crawl on the command line.
 
-use std::time::Duration;
-
 use orbweaver_messages::{RevisitBounds, RevisitPolicy};
 
 /// Longest interval, in shortest ones, unless it is given.
@@ -53,12 +51,21 @@ fn millis(text: &str) -> Option<u64> {
 #[must_use]
 pub fn shown(policy: Option<&RevisitPolicy>) -> String {
     let Some(RevisitPolicy { interval_ms, max_interval_ms, types }) = policy else { return "never".to_owned() };
-    let time = |ms: &u64| humantime::format_duration(Duration::from_millis(*ms)).to_string().replace(' ', "");
     let of_type = |(range, bounds): (&String, &RevisitBounds)| {
-        format!(",{range}={}..{}", time(&bounds.interval_ms), time(&bounds.max_interval_ms))
+        format!(",{range}={}..{}", time(bounds.interval_ms), time(bounds.max_interval_ms))
     };
     let types: String = types.iter().map(of_type).collect();
-    format!("{}..{}{types}", time(interval_ms), time(max_interval_ms))
+    format!("{}..{}{types}", time(*interval_ms), time(*max_interval_ms))
+}
+
+/// Returns a time in the largest unit that gives a whole number.
+fn time(ms: u64) -> String {
+    let units = [("days", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    match units.into_iter().find(|(_, size)| ms.is_multiple_of(*size)) {
+        Some(("days", size)) if ms == size => "1day".to_owned(),
+        Some((unit, size)) => format!("{}{unit}", ms / size),
+        None => format!("{ms}ms"),
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_policy_reads_back_as_it_is_shown() {
-        for text in ["never", "6h..30days", "1day..1day", "6h..30days,*/*=90days..90days,image/*=1h..2h"] {
+        for text in ["never", "6h..30days", "1day..1day", "90m..36h", "6h..30days,*/*=90days..90days,image/*=1h..2h"] {
             assert_eq!(shown(parse(text).unwrap().0.as_ref()), text);
         }
         assert_eq!(shown(parse("1day,a/b=2days").unwrap().0.as_ref()), "1day..30days,a/b=2days..60days");
