@@ -41,7 +41,7 @@ pub enum PageVerdict {
     Extracted(Box<PageResult>),
     /// A further pass follows when the records of this one are durable.
     Discovered(Box<PassResult>),
-    /// The page is not HTML: it has no document, and its links are those of no earlier content.
+    /// The page is not HTML: it has no document, and no links in place of those of an earlier version.
     PassedOver(LinksOut),
     /// The record cannot be processed.
     Rejected(String),

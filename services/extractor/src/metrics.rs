@@ -8,8 +8,8 @@ use prometheus::{
 
 use crate::charset::CharsetSource;
 
-/// Pages by result: `extracted`, `passed_over` (not HTML), `rejected`. Alert: any steady rate of `rejected`, since each is a page lost to the
-/// dead letters.
+/// Pages by result: `extracted`, `passed_over` (not HTML), `rejected`. Alert: any steady rate of `rejected`, since each is
+/// a page lost to the dead letters.
 pub const PAGES: &str = "orbweaver_extractor_pages_total";
 /// Pages received and not yet extracted. Alert: above the budget's records for minutes while seconds stay flat.
 pub const PENDING: &str = "orbweaver_extractor_pending_pages";
