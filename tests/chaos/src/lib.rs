@@ -20,7 +20,7 @@
 //! | `usage` | memory, CPU time and disk space of a run |
 //! | `watch` | continuous polling for completion |
 //! | `verdict` | comparison of a run with the truth and the promises (pure) |
-//! | `share` | share of the throughput that the intervals of the sites permit (pure) |
+//! | `share` | share of the throughput that the intervals of the sites permit |
 //! | `journal` | log of the events of a run |
 //! | `commits` | number of failed commits |
 //! | `run` | one run, from start to verdict |
@@ -47,8 +47,8 @@ mod watch;
 pub use fault::{Fault, Server, Slot};
 pub use kept::{Contents, Keepsakes, Kept, Robots, keepsakes};
 pub use revisits::Revisits;
-pub use run::{SERVERS, Settings, run};
-pub use schedule::{Extent, Step, schedule};
-pub use share::{SiteTime, site_time};
+pub use run::{SERVERS, Settings, run, web};
+pub use schedule::{Extent, Faults, Step, schedule};
+pub use share::{SiteTime, share_of, site_time};
 pub use stored::{Rows, Stored};
 pub use verdict::{Evidence, Exit, Rules, Verdict};

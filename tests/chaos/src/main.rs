@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
-use orbweaver_chaos_tests::{Extent, SERVERS, Settings, run, schedule};
+use orbweaver_chaos_tests::{Extent, Faults, SERVERS, Settings, run, schedule, share_of, web};
 use orbweaver_testkit::Stack;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
@@ -35,11 +35,14 @@ struct Options {
     /// Factor for the time between two faults
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
     stretch: u32,
-    /// Only delete the third crawl, for comparison with a run with faults
-    #[arg(long)]
-    no_faults: bool,
+    /// Number of instances of each service at the start
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
+    instances: u32,
+    /// Faults that happen: all, those of single processes, or none; the third crawl is deleted in any case
+    #[arg(long, value_enum, default_value = "all")]
+    faults: Faults,
     /// Directory for journal and logs; must be empty or absent
-    #[arg(long, value_name = "DIR", required_unless_present = "plan")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["plan", "share_of"])]
     out: Option<PathBuf>,
     /// Mount point of a small disk, which holds the states of all instances and is full for a while
     #[arg(long, value_name = "DIR")]
@@ -56,11 +59,16 @@ struct Options {
     /// Only print the schedule
     #[arg(long)]
     plan: bool,
+    /// Only print the share of the permitted throughput in a run with these options, which need not have ended: DIR is its
+    /// directory
+    #[arg(long, value_name = "DIR")]
+    share_of: Option<PathBuf>,
 }
 
 impl Options {
     fn extent(&self) -> Extent {
-        Extent { brokers: self.brokers, long: self.long, stretch: self.stretch }
+        let Self { brokers, long, stretch, instances, faults, .. } = *self;
+        Extent { brokers, long, stretch, instances, faults }
     }
 }
 
@@ -77,6 +85,18 @@ async fn main() -> ExitCode {
             println!("{:>7} ms: {}", step.at_ms, step.fault);
         }
         return ExitCode::SUCCESS;
+    }
+    if let Some(dir) = &options.share_of {
+        return match share_of(dir, web(options.seed, options.pages, options.sites), options.interval_ms * 1_000) {
+            Ok(share) => {
+                println!("share={share:.1}%");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("{}: {error:?}", dir.display());
+                ExitCode::from(74)
+            }
+        };
     }
     match bounded(options).await {
         Ok(true) => ExitCode::SUCCESS,
@@ -114,9 +134,8 @@ async fn one(options: Options) -> Result<bool> {
     let proxied = proxied_port.to_string();
     let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count, "--proxied", &proxied]);
     let stack = tokio::task::spawn_blocking(up).await??;
-    let Options { seed, pages, sites, interval_ms, no_faults, small_disk, clock_library, .. } = options;
-    let settings =
-        Settings { seed, pages, sites, interval_ms, no_faults, proxied_port, extent, small_disk, clock_library, out };
+    let Options { seed, pages, sites, interval_ms, small_disk, clock_library, .. } = options;
+    let settings = Settings { seed, pages, sites, interval_ms, proxied_port, extent, small_disk, clock_library, out };
     let (line, verdict) = run(&settings, stack).await?;
     for finding in verdict.findings() {
         println!("{finding}");

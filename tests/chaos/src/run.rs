@@ -37,6 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const COMPLETES_WITHIN: Duration = Duration::from_secs(360);
 /// Name of the directory of the servers.
 pub const SERVERS: &str = "servers";
+/// Name of the request log.
+pub(crate) const REQUESTS: &str = "requests.jsonl";
 /// Maximum number of pages in flight per fetcher.
 const CONCURRENCY: u64 = 8;
 /// Additional requests for one URL within a dispatch.
@@ -61,8 +63,6 @@ pub struct Settings {
     pub sites: u32,
     /// Minimum time between requests to a site, in milliseconds; at least 100.
     pub interval_ms: u64,
-    /// Whether only the third crawl is deleted, without other faults.
-    pub no_faults: bool,
     /// First of seven ports: listeners of the brokers for proxies, and proxies.
     pub proxied_port: u16,
     /// Extent of the schedule, and number of brokers.
@@ -134,7 +134,9 @@ async fn proxied(stack: &Stack, settings: &Settings) -> Result<(Network, Proxies
     Ok((network, Proxies { brokers: brokers.join(","), cql: address(first + CQL_PROXY) }))
 }
 
-fn web(settings: &Settings) -> WebConfig {
+/// Returns the web of a run: its seed, ordinary pages and sites.
+#[must_use]
+pub fn web(seed: u64, pages: u64, sites: u32) -> WebConfig {
     let specials = [
         (Kind::Tree, 2),
         (Kind::Pictures, 1),
@@ -156,11 +158,11 @@ fn web(settings: &Settings) -> WebConfig {
         (Kind::RobotsRefusing, 1),
     ];
     WebConfig {
-        seed: settings.seed,
-        pages: settings.pages,
+        seed,
+        pages,
         links: 20,
         bytes: 4_000,
-        address_hosts: settings.sites,
+        address_hosts: sites,
         specials: specials.into(),
         slow_ms: 1_500,
         retry_after_s: 4,
@@ -171,14 +173,11 @@ fn web(settings: &Settings) -> WebConfig {
 /// Runs one seed on servers of its own and judges it. Returns the verdict and its summary line, for the caller to
 /// print.
 pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)> {
-    let config = web(settings);
+    let config = web(settings.seed, settings.pages, settings.sites);
     let out = &settings.out;
-    let log = out.join("requests.jsonl");
+    let log = out.join(REQUESTS);
     let journal = Journal::create(&out.join("journal.jsonl"))?;
-    let mut steps = schedule(settings.seed, settings.extent);
-    if settings.no_faults {
-        steps.retain(|step| step.fault == Fault::Delete);
-    }
+    let steps = schedule(settings.seed, settings.extent);
     journal.note("settings", json!({ "run": format!("{settings:?}"), "web": format!("{config:?}") }));
     journal.note("schedule", steps.iter().map(|step| format!("{} ms: {}", step.at_ms, step.fault)).collect());
     let rules = |twice_at_most| Rules {
@@ -205,7 +204,9 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
             .with_start(web.start_url()),
     );
     for service in Service::ALL {
-        fleet.start(Slot { service, number: 1 }, None).await?;
+        for number in 1..=settings.extent.instances {
+            fleet.start(Slot { service, number }, None).await?;
+        }
     }
     fleet.ready(PATIENCE).await?;
     fleet.cluster.seed(&[web.start_url()]).await?;
@@ -372,7 +373,9 @@ fn write_truth(path: &Path, truth: &[Expected]) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("{}", path.display()))
 }
 
+/// Reads a request log. An incomplete last line, as of an interrupted run, is ignored.
 pub(crate) fn read_requests(path: &Path) -> Result<Vec<Entry>> {
     let text = std::fs::read_to_string(path)?;
-    text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }

@@ -85,6 +85,35 @@ pub struct Extent {
     pub long: bool,
     /// Factor for the time between two faults.
     pub stretch: u32,
+    /// Number of instances of each service at the start.
+    pub instances: u32,
+    /// Faults that happen.
+    pub faults: Faults,
+}
+
+/// Faults of a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Faults {
+    /// All.
+    All,
+    /// Those of single processes that do not end the work of others: kills, suspensions, drains, additional and fewer
+    /// instances, and the deletion of the third crawl.
+    Processes,
+    /// Only the deletion of the third crawl.
+    None,
+}
+
+impl Faults {
+    fn have(self, fault: &Fault) -> bool {
+        use Fault::{Add, Delete, Drain, Freeze, Kill, Remove};
+        match self {
+            Self::All => true,
+            Self::Processes => {
+                matches!(fault, Kill { .. } | Freeze { .. } | Drain { .. } | Add { .. } | Remove { .. } | Delete)
+            }
+            Self::None => *fault == Delete,
+        }
+    }
 }
 
 /// Returns the schedule of a seed. Each service is killed, suspended, drained and extended once; three services are
@@ -106,6 +135,7 @@ pub fn schedule(seed: u64, extent: Extent) -> Vec<Step> {
         }
         planner.now_ms += planner.dice.roll(GAP_MS.0, GAP_MS.1) * u64::from(extent.stretch);
     }
+    steps.retain(|step| extent.faults.have(&step.fault));
     steps
 }
 
@@ -124,17 +154,18 @@ struct Planner {
 
 impl Planner {
     fn new(seed: u64, extent: Extent) -> Self {
-        let Extent { brokers, long, .. } = extent;
+        let Extent { brokers, long, instances, .. } = extent;
         // Spreads neighboring seeds, and avoids zero, which this generator cannot leave.
         let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
             dice.roll(0, 1);
         }
-        let slots = Service::ALL.into_iter().map(|service| (Slot { service, number: 1 }, 0)).collect();
+        let of = |service| (1..=instances).map(move |number| (Slot { service, number }, 0));
+        let slots = Service::ALL.into_iter().flat_map(of).collect();
         let away_ms = if long { LONGER_THAN_A_LEASE_MS } else { dice.roll(8_000, 14_000) };
         // Not rolled: all other faults of a seed are the same in both directions, and neighboring seeds have both.
         let (clock_ahead, now_ms) = (seed.is_multiple_of(2), FIRST_MS);
-        Self { dice, brokers, now_ms, away_ms, is_long: long, clock_ahead, slots, servers_free_ms: 0, added: 1 }
+        Self { dice, brokers, now_ms, away_ms, is_long: long, clock_ahead, slots, servers_free_ms: 0, added: instances }
     }
 
     /// Returns all planned faults, in an order determined by the seed (Fisher and Yates).

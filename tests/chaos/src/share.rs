@@ -1,12 +1,15 @@
-//! Share of the throughput that the intervals of the sites permit: pure.
+//! Share of the throughput that the intervals of the sites permit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+use anyhow::{Context as _, Result};
 use orbweaver_pipeline_tests::{normalized, site_of_host};
-use orbweaver_toyweb::{Entry, Expected, Web};
+use orbweaver_toyweb::{Entry, Expected, Web, WebConfig, truth};
 use url::Url;
 
 use crate::kept::{ask, links};
+use crate::run::{REQUESTS, read_requests};
 
 /// Use of the time that a site had.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -24,6 +27,19 @@ impl SiteTime {
         let permitted_us = self.requests as f64 * interval_us as f64;
         (self.requests > 0).then(|| 100.0 * permitted_us / (permitted_us + self.late_us as f64))
     }
+}
+
+/// Returns the share of the permitted throughput, in percent, in the run of a directory, which need not have ended.
+///
+/// # Errors
+/// Fails if its request log cannot be read, or has no request that counts.
+pub fn share_of(dir: &Path, config: WebConfig, interval_us: u64) -> Result<f64> {
+    let requests = read_requests(&dir.join(REQUESTS))?;
+    let port = requests.first().and_then(|entry| entry.host.rsplit_once(':')?.1.parse().ok());
+    let web = Web::new(config, port.context("no request with a port")?)?;
+    let truth: Vec<_> = truth(&web).collect();
+    let time = site_time(&links_of(&web, &truth), &truth, &requests, interval_us);
+    time.percent(interval_us).context("no request to a site with ordinary pages only")
 }
 
 /// Returns the links of every page of the web that answers any request at once and alike.

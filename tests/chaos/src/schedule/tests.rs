@@ -3,7 +3,7 @@
 use super::*;
 
 fn extent(brokers: u8) -> Extent {
-    Extent { brokers, long: false, stretch: 1 }
+    Extent { brokers, long: false, stretch: 1, instances: 1, faults: Faults::All }
 }
 
 #[test]
@@ -100,4 +100,23 @@ fn a_schedule_that_is_stretched_has_the_same_faults_over_a_longer_time() {
     };
     assert_eq!(kinds(&short), kinds(&long));
     assert!(long.last().unwrap().at_ms > 10 * short.last().unwrap().at_ms);
+}
+
+#[test]
+fn faults_of_processes_alone_are_those_of_the_whole_schedule_on_as_many_instances_as_there_are() {
+    let three = Extent { instances: 3, ..extent(3) };
+    for seed in 0..50 {
+        let (all, processes) = (schedule(seed, three), schedule(seed, Extent { faults: Faults::Processes, ..three }));
+        assert!(processes.iter().all(|step| all.contains(step)));
+        let count = |kind: &str| processes.iter().filter(|step| step.fault.kind() == kind).count();
+        let kinds = ["kill", "freeze", "drain", "add", "remove", "delete"];
+        assert_eq!(kinds.map(count), [5, 5, 5, 5, 3, 1], "seed {seed}");
+        assert_eq!(processes.len(), 24);
+        let added = processes.iter().filter_map(|step| match step.fault {
+            Fault::Add { slot } => Some(slot.number),
+            _ => None,
+        });
+        assert!(added.min() == Some(4));
+        assert_eq!(schedule(seed, Extent { faults: Faults::None, ..three }).len(), 1);
+    }
 }
