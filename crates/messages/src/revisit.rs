@@ -67,8 +67,8 @@ pub struct Visits {
     pub version: PageVersion,
     /// End of the last visit, in milliseconds since the Unix epoch.
     pub visited_at_ms: Millis,
-    /// Media type of the page, in lower case and without parameters, if it is known and not HTML: a 304 response may omit
-    /// it.
+    /// Media type of the page, in lower case and without parameters, if known and not HTML. Kept because a 304 response
+    /// may omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// Visits in a row, up to the last one, that did not find the page.

@@ -45,7 +45,7 @@ pub use labels::{CrawlLabels, LABELLED_CRAWLS, OTHER_CRAWLS};
 pub use media_range::{is_html, is_within, media_type, revisit_bounds};
 pub use order::{rank, rank_of_depth, weight};
 pub use pins::check_pins;
-pub use profile::RESERVED_HEADERS;
+pub use profile::{ACCEPTED_TYPES, RESERVED_HEADERS};
 pub use revision::{Revision, RevisionError};
 pub use revisit::{LONGEST_REVISIT, REVISIT_TYPES, SHORTEST_REVISIT};
 pub use rules::{PATTERN_BYTES, PatternError, RuleRejection, Rules};

@@ -20,6 +20,8 @@ pub const RESERVED_HEADERS: [&str; 10] = [
     "transfer-encoding",
     "user-agent",
 ];
+/// Setting of the accepted types, as errors name it.
+pub const ACCEPTED_TYPES: &str = "accepted types";
 /// Permitted politeness delays of a crawl, in milliseconds: ten requests per second to one per day.
 const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=86_400_000;
 /// Maximum number of headers of a profile, and of its media types, and maximum length of each name, value, type and
@@ -63,10 +65,13 @@ pub(crate) fn check(profile: &FetchProfile) -> Result<(), SettingError> {
         return refused("max_body_bytes", "at least 1 byte".to_owned());
     }
     if profile.accept.len() > MAX_TYPES {
-        return refused("accept", format!("at most {MAX_TYPES}"));
+        return refused(ACCEPTED_TYPES, format!("at most {MAX_TYPES}"));
     }
     if let Some(range) = profile.accept.iter().find(|range| !is_media_range(range)) {
-        return refused("accept", format!("`type/subtype`, `type/*` or `*/*`, without parameters; {range:?} is not"));
+        return refused(
+            ACCEPTED_TYPES,
+            format!("`type/subtype`, `type/*` or `*/*`, without parameters; {range:?} is not"),
+        );
     }
     Ok(())
 }
@@ -108,8 +113,8 @@ mod tests {
             (with_interval(99), "interval_ms"),
             (with_interval(86_400_001), "interval_ms"),
             (FetchProfile { max_body_bytes: Some(0), ..FetchProfile::default() }, "max_body_bytes"),
-            (with_types(&["image/png"; 33]), "accept"),
-            (with_types(&["image/*", "pdf"]), "accept"),
+            (with_types(&["image/png"; 33]), ACCEPTED_TYPES),
+            (with_types(&["image/*", "pdf"]), ACCEPTED_TYPES),
         ] {
             let error = check(&profile).unwrap_err();
             assert_eq!(error.setting, setting, "{error}");

@@ -153,8 +153,8 @@ pub struct Extent {
     pub order: Option<CrawlOrder>,
     /// Visit each URL again, and record new, changed and gone pages: the shortest interval between two visits, and
     /// optionally the longest one, such as `1day` or `6hours..30days` [default of the longest: thirty times the shortest].
-    /// Pages that change rarely are visited more rarely. `never`: once. Types that the crawl accepts may have intervals of
-    /// their own: `6hours..30days,image/*=90days`.
+    /// Pages that change rarely are visited more rarely. `never`: once. Other intervals for types that the crawl accepts:
+    /// `6hours..30days,image/*=90days`.
     #[arg(long, value_name = "INTERVAL[..LONGEST][,TYPE=…]|never", value_parser = revisit::parse)]
     pub revisit: Option<RevisitOption>,
     /// Maximum link depth from a seed.

@@ -8,8 +8,8 @@ use orbweaver_messages::{
     CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL,
 };
 use orbweaver_scope::{
-    ControlRecord, DEFINITIONS_PARTITION, Definitions, LONGEST_REVISIT, REVISIT_TYPES, Revision, RevisionError,
-    SHORTEST_REVISIT, Version,
+    ACCEPTED_TYPES, ControlRecord, DEFINITIONS_PARTITION, Definitions, LONGEST_REVISIT, REVISIT_TYPES, Revision,
+    RevisionError, SHORTEST_REVISIT, Version,
 };
 use orbweaver_url::{CrawlName, Policy, SUFFIX_LIST_VERSION};
 use serde::Serialize;
@@ -275,6 +275,7 @@ pub fn refused(error: &RevisionError) -> Failure {
             "headers" => "header",
             "interval_ms" => "rate",
             "max_body_bytes" => "max-body",
+            ACCEPTED_TYPES => "accept",
             "depth_percent" | "half_life_ms" | "answers_percent" => "order",
             SHORTEST_REVISIT | LONGEST_REVISIT | REVISIT_TYPES => "revisit",
             setting => setting,
