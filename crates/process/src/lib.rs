@@ -28,6 +28,9 @@
 //! | `logging`, `version` | log output; build information |
 //! | `retention` | deletion of consumed records |
 
+// They panic if the pipe is closed.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod client;
 mod clock;
 mod clock_difference;

@@ -1,8 +1,14 @@
 //! Log output on stderr: one JSON object per line, or text.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Stderr, stderr};
 
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{
+        SubscriberBuilder,
+        format::{DefaultFields, Format as Lines},
+    },
+};
 
 use crate::{
     configuration::{Inputs, Origin, Settings},
@@ -18,23 +24,32 @@ pub(crate) fn start(log: &LogOutput, settings: &Settings, rust_log: Option<&str>
     match log.format {
         Format::Json => json(filter),
         Format::Text => {
-            let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
             // Already set only if several services run in one process, as in tests.
-            let _ = lines.try_init();
+            let _ = lines(filter).try_init();
         }
     }
 }
 
 /// Starts logging JSON.
 pub(crate) fn json(filter: EnvFilter) {
-    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).json();
-    let _ = lines.flatten_event(true).with_current_span(false).with_span_list(false).try_init();
+    let lines = lines(filter).json().flatten_event(true).with_current_span(false).with_span_list(false);
+    let _ = lines.try_init();
+}
+
+/// Creates a log of lines on stderr. A line that cannot be written is omitted, and the service runs without its log: by
+/// default the error goes to stderr, with a panic if that is closed.
+fn lines(filter: EnvFilter) -> SubscriberBuilder<DefaultFields, Lines, EnvFilter, fn() -> Stderr> {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(stderr as fn() -> Stderr)
+        .with_ansi(false)
+        .log_internal_errors(false)
 }
 
 /// Returns `true` if configuration faults are logged as JSON: as set by `log.format`. They are text if that key is
 /// itself faulty, or if it is not set and stderr is a terminal.
 pub(crate) fn is_json_before(inputs: &Inputs) -> bool {
-    is_json(inputs, std::io::stderr().is_terminal())
+    is_json(inputs, stderr().is_terminal())
 }
 
 fn is_json(inputs: &Inputs, terminal: bool) -> bool {

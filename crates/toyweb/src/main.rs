@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     match serve(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("orbweaver-toyweb: {error}");
+            let _ = writeln!(io::stderr(), "orbweaver-toyweb: {error}");
             ExitCode::from(if matches!(error, StartError::Config(_)) { USAGE } else { UNAVAILABLE })
         }
     }
@@ -102,13 +102,12 @@ fn serve(options: &Options) -> Result<(), StartError> {
         }
         file.flush()?;
     }
-    println!("{}", web.start_url());
-    io::stdout().flush()?;
+    writeln!(io::stdout(), "{}", web.start_url())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(ended(options.max_seconds.map(Duration::from_secs)))?;
     // A read of standard input cannot be cancelled, and waiting for it would outlast the web.
     runtime.shutdown_background();
-    eprintln!("orbweaver-toyweb: {} requests", web.log().count());
+    let _ = writeln!(io::stderr(), "orbweaver-toyweb: {} requests", web.log().count());
     web.stop();
     Ok(())
 }

@@ -5,11 +5,16 @@
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    command(arguments, variables).output().unwrap()
+}
+
+fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_orbweaver-fetcher"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORBWEAVER_")) {
         command.env_remove(name);
     }
-    command.args(arguments).envs(variables.iter().copied()).output().unwrap()
+    command.args(arguments).envs(variables.iter().copied());
+    command
 }
 
 const SERVERS: [&str; 4] = ["--brokers", "kafka.example:9092", "--set", "cql.nodes=cql.example:9042"];
@@ -29,6 +34,17 @@ fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
         "kafka.brokers: it is not set",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_not_change_the_exit_code() {
+    for (setting, code) in [("log.format=xml", 78), ("log.format=json", 78), ("http.listen=192.0.2.1:1", 74)] {
+        let servers: &[&str] = if code == 78 { &[] } else { &SERVERS };
+        let (_, closed) = std::io::pipe().unwrap();
+        let arguments = [servers, &["--set", setting]].concat();
+        let status = command(&arguments, &[]).stderr(closed).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{setting}");
     }
 }
 

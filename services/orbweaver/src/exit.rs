@@ -52,7 +52,7 @@ impl Failure {
     /// Prints the error to stderr, and returns the exit code.
     #[must_use]
     pub fn report(&self) -> ExitCode {
-        eprintln!("orbweaver: {self}");
+        notice!("orbweaver: {self}");
         ExitCode::from(self.code())
     }
 }

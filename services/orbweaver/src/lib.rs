@@ -10,9 +10,16 @@
 //! | [`mod@bench`] | `orbweaver bench` |
 //! | [`durable`] | files and directories that survive a power cut |
 //! | [`logging`] | logging to `orbweaver.log` or stderr |
-//! | [`cli`], [`exit`] | command line, exit codes |
+//! | [`cli`], `output`, [`exit`] | command line, output, exit codes |
 //!
 //! `cluster` requires the feature of the same name.
+
+// A closed pipe must not end a command: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+// Before the modules that use its macro.
+#[macro_use]
+mod output;
 
 pub mod bench;
 pub mod cli;

@@ -2,7 +2,13 @@
 
 use std::{fs::File, io, io::IsTerminal as _, path::Path};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{
+        SubscriberBuilder,
+        format::{DefaultFields, Format},
+    },
+};
 
 use crate::exit::Failure;
 
@@ -16,7 +22,7 @@ pub fn to_file(dir: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
     let filter = filter("info")?;
     // Already set only if several crawls run in one process, as in tests.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(file).try_init();
+    let _ = lines(filter).with_ansi(false).with_writer(file).try_init();
     Ok(())
 }
 
@@ -26,8 +32,14 @@ pub fn to_stderr() -> Result<(), Failure> {
     // <https://no-color.org>
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // Already set if a command connects twice.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(io::stderr).try_init();
+    let _ = lines(filter).with_ansi(ansi).with_writer(io::stderr).try_init();
     Ok(())
+}
+
+/// Creates a log of lines. A line that cannot be written is omitted: by default its error goes to stderr, with a panic
+/// if stderr is closed.
+fn lines(filter: EnvFilter) -> SubscriberBuilder<DefaultFields, Format, EnvFilter> {
+    tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false)
 }
 
 fn filter(default: &str) -> Result<EnvFilter, Failure> {

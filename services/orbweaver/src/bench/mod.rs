@@ -3,6 +3,7 @@
 mod child;
 
 use std::{
+    fmt,
     path::Path,
     process::{Command, Stdio},
 };
@@ -14,6 +15,7 @@ use crate::{
     crawl::summary::Summary,
     durable::read_whole,
     exit::{Failure, failed},
+    output::to_stdout,
 };
 use child::{Used, run_measured};
 
@@ -33,14 +35,14 @@ pub fn run(command: &BenchCommand) -> Result<(), Failure> {
     let dir = std::env::temp_dir().join(format!("orbweaver-bench-{}", std::process::id()));
     let wget2 = !args.alone && Command::new("wget2").arg("--version").stdout(Stdio::null()).status().is_ok();
     let config = WebConfig { pages: args.pages, alike: args.alike, ..WebConfig::default() };
-    println!(
+    show(format_args!(
         "web: {} pages of {} bytes and {} links on one host{}, {CONCURRENCY} requests in flight, no rate limit; \
          durability: written to the system before each acknowledgement, synced to disk every second",
         config.pages,
         config.bytes,
         config.links,
         if config.alike { ", which differ only in numbers" } else { "" },
-    );
+    ))?;
     let on_web = |run: &dyn Fn(&ToyWeb) -> Result<Run, Failure>| {
         let serving = Serving { port: 0, logging: Logging::Count };
         let web = ToyWeb::start(config.clone(), &serving).map_err(failed)?;
@@ -61,23 +63,27 @@ pub fn run(command: &BenchCommand) -> Result<(), Failure> {
             theirs.push(on_web(&|web| run_wget2(web, &dir))?);
         }
     }
-    let mine = report("orbweaver", &runs);
+    let mine = report("orbweaver", &runs)?;
     if let Some(summary) = runs.last().and_then(|run| run.summary.as_ref()) {
-        report_services(summary);
+        report_services(summary)?;
     }
     for (name, runs) in [("traps off", &untrapped), ("wget2", &theirs)].into_iter().filter(|(_, runs)| !runs.is_empty())
     {
-        let other = report(name, runs);
-        println!(
+        let other = report(name, runs)?;
+        show(format_args!(
             "ratio to {name}: {:.2} of its pages/s, {:.2} of its CPU per page",
             mine.0 / other.0,
             mine.1 / other.1
-        );
+        ))?;
     }
     if !wget2 && !args.alone {
-        println!("wget2 is not installed: no comparison");
+        show(format_args!("wget2 is not installed: no comparison"))?;
     }
     Ok(())
+}
+
+fn show(line: fmt::Arguments<'_>) -> Result<(), Failure> {
+    to_stdout(|out| writeln!(out, "{line}"))
 }
 
 fn run_orbweaver(args: &BenchCrawlArgs, traps: &str, web: &ToyWeb, dir: &Path) -> Result<Run, Failure> {
@@ -108,31 +114,31 @@ fn run_wget2(web: &ToyWeb, dir: &Path) -> Result<Run, Failure> {
 
 /// Prints the medians of a crawler's runs. Returns pages per second and µs of CPU time per page.
 #[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
-fn report(name: &str, runs: &[Run]) -> (f64, f64) {
+fn report(name: &str, runs: &[Run]) -> Result<(f64, f64), Failure> {
     let speed = median(runs.iter().map(|run| run.pages as f64 / run.used.wall.as_secs_f64()));
     let cpu = median(runs.iter().map(|run| run.used.cpu.as_secs_f64() * 1e6 / run.pages.max(1) as f64));
     let rss = median(runs.iter().map(|run| run.used.peak_rss_bytes as f64 / 1e6));
     let pages = runs.first().map(|run| run.pages).unwrap_or_default();
-    println!(
+    show(format_args!(
         "{name:>10}: {speed:>8.0} pages/s  {cpu:>6.0} µs CPU per page  {rss:>5.0} MB  \
          ({pages} pages, median of {} runs)",
         runs.len()
-    );
-    (speed, cpu)
+    ))?;
+    Ok((speed, cpu))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
-fn report_services(summary: &Summary) {
+fn report_services(summary: &Summary) -> Result<(), Failure> {
     let mut services: Vec<_> = summary.cpu_seconds_by_service.iter().collect();
     services.sort_by(|a, b| b.1.total_cmp(a.1));
     let known: f64 = services.iter().map(|(_, seconds)| **seconds).sum();
     let line = |name: &str, seconds: f64| {
-        println!("{name:>24} {:>6.1} µs CPU per page", seconds * 1e6 / summary.pages.max(1) as f64);
+        show(format_args!("{name:>24} {:>6.1} µs CPU per page", seconds * 1e6 / summary.pages.max(1) as f64))
     };
     for (name, seconds) in services {
-        line(name, *seconds);
+        line(name, *seconds)?;
     }
-    line("the rest of the process", (summary.cpu_seconds - known).max(0.0));
+    line("the rest of the process", (summary.cpu_seconds - known).max(0.0))
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -144,7 +144,7 @@ impl Collecting {
             }
             Err(error) => {
                 if declared && let Err(kept) = consumers::remove(&**log, &group).await {
-                    eprintln!("the group `{group}` cannot be removed, and records are still retained for it: {kept}");
+                    notice!("the group `{group}` cannot be removed, and records are still retained for it: {kept}");
                 }
                 Err(error)
             }
@@ -195,7 +195,7 @@ impl Collecting {
         let Self { task, view, out, identity, version, .. } = self;
         let ended = task.await.map_err(failed).and_then(|ended| ended.map_err(failed));
         let ended = if is_revoked { Err(taken()) } else { ended };
-        eprintln!("{} documents in {}", view.tally().documents, out.join("documents.jsonl").display());
+        notice!("{} documents in {}", view.tally().documents, out.join("documents.jsonl").display());
         let group = identity.group.clone();
         match watched.filter(|_| is_collected && ended.is_ok()) {
             Some(Watched::Complete) => {}
@@ -206,14 +206,14 @@ impl Collecting {
                 if applied.is_some() && applied == version {
                     write_whole(&out.join("state").join(FILE), &Identity { at_cap: applied, ..identity })?;
                 }
-                eprintln!(
+                notice!(
                     "to collect results beyond the cap, repeat this command with a higher --max-pages: if \
                      `orbweaver crawls set` raises the cap, results are not retained for {}",
                     out.display()
                 );
             }
             Some(Watched::CollectorEnded) | None => {
-                eprintln!(
+                notice!(
                     "results that are not in {} yet are retained until the same command collects them; `orbweaver \
                      consumers remove {group}` abandons them",
                     out.display()
@@ -235,7 +235,7 @@ fn taken() -> Failure {
 /// Reports a group that keeps records although this directory no longer uses it.
 async fn report_stale_group(log: &dyn Log, out: &Path, group: &str) -> Result<(), Failure> {
     if consumers::is_declared(log, group).await? {
-        eprintln!(
+        notice!(
             "{} now has its own consumer group, and records are still retained for `{group}`: if no other directory \
              uses that group, such as the original of this copy, run `orbweaver consumers remove {group}`",
             out.display()

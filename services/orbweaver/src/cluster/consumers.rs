@@ -18,7 +18,7 @@ use crate::{
     crawl::{definition, progress::number},
     exit::{Failure, failed},
     export::{self, rfc3339},
-    tools::{json_line, to_stdout},
+    output::{json_line, to_stdout},
 };
 
 /// Maximum number of attempts at a change while others change the declaration at the same time.
@@ -189,7 +189,7 @@ async fn settle(
             return Ok(());
         }
         if !std::mem::replace(&mut announced, true) {
-            eprintln!(
+            notice!(
                 "declared the group `{}`; waiting {} s for deletions in progress, which may pass its start position \
                  (if interrupted, the group stays declared: repeat the command)",
                 start.group,

@@ -48,6 +48,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     }
     let given = args.cluster.crawl.clone().unwrap_or_default();
     let profile = ProfileOptions::from(args).given()?;
+    definition::check_settings(args.extent.revision())?;
     // Only validates the arguments.
     Settings::new(args, vec![])?;
     block_on(async {
@@ -62,7 +63,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
         let defaults = Seed { crawl: Some(name.clone()), ..Seed::of_url("") };
         let end = match seed::write(&*log, &args.urls, args.seeds.as_deref(), defaults).await {
             Ok(seeds) => {
-                eprintln!("crawl `{name}`: {seeds} seeds");
+                notice!("crawl `{name}`: {seeds} seeds");
                 watch(&*log, name, args.max_time, collecting.as_ref()).await
             }
             Err(error) => Err(error),
@@ -157,7 +158,7 @@ async fn define(
     match definition::revise(log, name, revision, None, now).await? {
         Revised::Unchanged(version) => Ok(version),
         Revised::Changed(version, before) => {
-            eprintln!("crawl `{name}`: version {version} of its definition applies, in place of {before}");
+            notice!("crawl `{name}`: version {version} of its definition applies, in place of {before}");
             Ok(version)
         }
     }
@@ -249,15 +250,15 @@ async fn watch_with(
         show(&mut shown, &status, collecting, begun.elapsed());
         if status.complete && (collecting.is_none() || collected.is_proven(log).await?) {
             shown.end();
-            eprintln!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
+            notice!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
             return Ok(Watched::Complete);
         }
         if let Some(capped) = status.caps.iter().find(|capped| status.at_cap && capped.at_cap && capped.crawl == *name)
             && (collecting.is_none() || capped_results.is_proven(log).await?)
         {
             shown.end();
-            eprintln!("{}", capped.text());
-            eprintln!("{} URLs are queued, after {}", number(status.waiting), duration(begun.elapsed()));
+            notice!("{}", capped.text());
+            notice!("{} URLs are queued, after {}", number(status.waiting), duration(begun.elapsed()));
             return Ok(Watched::AtCap);
         }
         // Other crawls may run on.
@@ -273,11 +274,11 @@ async fn watch_with(
             let (number, elapsed) = (number(*held), duration(begun.elapsed()));
             return Ok(match held {
                 0 => {
-                    eprintln!("crawl `{name}` is complete after {elapsed}");
+                    notice!("crawl `{name}` is complete after {elapsed}");
                     Watched::Complete
                 }
                 _ => {
-                    eprintln!("crawl `{name}` is at its cap after {elapsed}; {number} of its URLs are queued");
+                    notice!("crawl `{name}` is at its cap after {elapsed}; {number} of its URLs are queued");
                     Watched::AtCap
                 }
             });

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     exit::{Failure, failed},
-    tools::{json_line, to_stdout},
+    output::{json_line, to_stdout},
 };
 
 /// Time between two steps of the proof.

@@ -50,7 +50,7 @@ impl<'a> CrawlUrls<'a> {
                 }
                 match SeenBatch::decode(record.value.as_ref()) {
                     Ok(batch) => return Ok(Some(UrlBatch { batch, is_of_crawl: crawl.is_some() })),
-                    Err(_) => eprintln!("record {} of {} cannot be decoded: skipped", record.offset, record.tp),
+                    Err(_) => notice!("record {} of {} cannot be decoded: skipped", record.offset, record.tp),
                 }
             }
             if !self.read().await? {

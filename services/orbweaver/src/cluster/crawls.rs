@@ -25,7 +25,7 @@ use crate::{
     },
     exit::{Failure, failed},
     export::rfc3339,
-    tools::{json_line, to_stdout},
+    output::{json_line, to_stdout},
 };
 
 /// Runs `orbweaver crawls`.
@@ -37,6 +37,7 @@ pub fn run(verb: &CrawlsVerb) -> Result<(), Failure> {
         match verb {
             CrawlsVerb::Create(new) => {
                 let profile = new.profile.given()?;
+                definition::check_settings(Revision { share: new.share.share, ..new.extent.revision() })?;
                 create(&new.cluster.connect().await?, new, profile).await
             }
             CrawlsVerb::List { json, cluster } => list(&cluster.connect().await?, *json).await,
@@ -256,9 +257,11 @@ pub(super) fn missing(name: &CrawlName, refused: Option<String>) -> Failure {
 /// contacted.
 fn given(set: &CrawlsSet) -> Result<FetchProfile, Failure> {
     let given = set.profile.given()?;
+    let others = Revision { share: set.share.share, ..set.extent.revision() };
+    definition::check_settings(others.clone())?;
     let in_profile = set.default_profile || given != FetchProfile::default();
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
-    if set.extent.revision() == Revision::default() && set.share.share.is_none() && !in_profile && !pinned {
+    if others == Revision::default() && !in_profile && !pinned {
         return Err(Failure::Usage(
             "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --max-pages-per-site, --max-bytes, \
              --until, --traps, --order, --revisit, --share, or a setting of requests, such as --rate"

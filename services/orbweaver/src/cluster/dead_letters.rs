@@ -19,7 +19,7 @@ use super::{args::DeadLettersVerb, connection::block_on};
 use crate::{
     exit::{Failure, failed},
     export::rfc3339,
-    tools::{json_line, to_stdout},
+    output::{json_line, to_stdout},
 };
 
 /// Group whose commits record the replayed dead letters.
@@ -58,14 +58,14 @@ pub fn run(verb: &DeadLettersVerb) -> Result<(), Failure> {
                 let letters = list(&log, *limit, *stuck).await.map_err(failed)?;
                 to_stdout(|out| letters.iter().try_for_each(|letter| json_line(out, letter)))?;
                 if letters.len() == *limit {
-                    eprintln!("only the oldest {limit} are shown; a higher --limit shows more, if there are any");
+                    notice!("only the oldest {limit} are shown; a higher --limit shows more, if there are any");
                 }
                 Ok(())
             }
             DeadLettersVerb::Replay { ids, all, cluster } => {
                 let log = cluster.connect().await?;
                 let replayed = if *all { replay_all(&log).await? } else { replay(&log, ids).await? };
-                eprintln!("{replayed} records replayed");
+                notice!("{replayed} records replayed");
                 Ok(())
             }
         }

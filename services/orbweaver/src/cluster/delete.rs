@@ -30,7 +30,7 @@ use super::{
 use crate::{
     crawl::{definition, progress::number},
     exit::{Failure, failed},
-    tools::{json_line, to_stdout},
+    output::{json_line, to_stdout},
 };
 
 /// Time between two steps of the proof.

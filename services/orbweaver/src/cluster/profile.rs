@@ -1,10 +1,9 @@
 //! Fetch profile of a crawl on the command line.
 
 use clap::Args;
-use orbweaver_messages::{FetchProfile, Scope};
+use orbweaver_messages::FetchProfile;
 use orbweaver_scope::Revision;
 use orbweaver_settings::Rate;
-use orbweaver_url::{CrawlName, Policy};
 
 use crate::{
     cli::{CrawlArgs, size},
@@ -71,11 +70,7 @@ impl ProfileOptions {
             ignore_robots: self.ignore_robots,
             html: self.html,
         };
-        // Settings do not depend on each other: those that any crawl may have are permitted in every profile.
-        let pins = definition::pins(1, Policy::default(), vec![]);
-        let any = definition::new(&CrawlName::default(), Scope::Host, pins, 0);
-        let revision = Revision { profile: Some(given.clone()), ..Revision::default() };
-        revision.of(&any).map_err(|error| definition::refused(&error))?;
+        definition::check_settings(Revision { profile: Some(given.clone()), ..Revision::default() })?;
         Ok(given)
     }
 }

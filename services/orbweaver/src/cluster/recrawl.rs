@@ -84,7 +84,7 @@ pub fn run(args: &RecrawlArgs) -> Result<(), Failure> {
         let again = Seed { crawl: Some(crawl.clone()), priority: args.priority, recrawl: true, ..Seed::of_url("") };
         let Some(nodes) = args.cql.as_ref().filter(|_| args.all || args.site.is_some()) else {
             let written = seed::write(&log, &args.urls, args.seeds.as_deref(), again).await?;
-            eprintln!("{written} URLs to fetch again");
+            notice!("{written} URLs to fetch again");
             return Ok(());
         };
         let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
@@ -102,7 +102,7 @@ pub fn run(args: &RecrawlArgs) -> Result<(), Failure> {
             before_ms: older_ms.map_or(Millis::MAX, |age_ms| now.saturating_sub(age_ms)),
         };
         let found = selection.request_again(&log, &store, &again).await?;
-        eprintln!("{} URLs to fetch again, of {} that were read", found.requested, found.read);
+        notice!("{} URLs to fetch again, of {} that were read", found.requested, found.read);
         Ok(())
     })
 }

@@ -35,7 +35,7 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
         let (crawl, priority) = (Some(crawl), args.priority);
         let defaults = Seed { crawl, priority, ..Seed::of_url("") };
         let written = write(&log, &args.urls, args.seeds.as_deref(), defaults).await?;
-        eprintln!("{written} seeds");
+        notice!("{written} seeds");
         Ok(())
     })
 }

@@ -15,7 +15,7 @@ use crate::{
     crawl::definition,
     exit::Failure,
     export::rfc3339,
-    tools::{json_line, to_stdout},
+    output::{json_line, to_stdout},
 };
 
 /// Runs `orbweaver site`.

@@ -13,7 +13,7 @@ use super::{args::StatusArgs, caps::Caps, connection::block_on, crawl_status, de
 use crate::{
     crawl::definition,
     exit::{Failure, failed},
-    tools::{json_line, to_stdout},
+    output::{json_line, to_stdout, while_stdout_is_read},
 };
 
 /// Time between the two snapshots of a status that is shown once.
@@ -38,8 +38,10 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
             tokio::time::sleep(if args.watch { EVERY } else { APART }).await;
             let status = watch.status(&log).await?;
             if args.watch {
-                show_again(&status)?;
-                continue;
+                if show_again(&status)? {
+                    continue;
+                }
+                return Ok(());
             }
             if !args.wait {
                 return show(&status, args.json);
@@ -102,8 +104,8 @@ fn show(status: &Status, json: bool) -> Result<(), Failure> {
     to_stdout(|out| if json { json_line(out, status) } else { writeln!(out, "{}", status.text()) })
 }
 
-/// Replaces the previous status on a terminal, otherwise prints below it.
-fn show_again(status: &Status) -> Result<(), Failure> {
+/// Replaces the previous status on a terminal, otherwise prints below it. Returns `false` if stdout is closed.
+fn show_again(status: &Status) -> Result<bool, Failure> {
     let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-    to_stdout(|out| writeln!(out, "{clear}{}\n", status.text()))
+    while_stdout_is_read(|out| writeln!(out, "{clear}{}\n", status.text()))
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     crawl::{definition, progress::number},
     exit::{Failure, failed},
-    tools::to_stdout,
+    output::to_stdout,
 };
 
 /// Runs `orbweaver topics`.

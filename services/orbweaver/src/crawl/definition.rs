@@ -264,6 +264,15 @@ pub async fn read<S: Default>(log: &dyn Log, apply: impl Fn(&mut S, ControlRecor
     Ok(settings)
 }
 
+/// Checks settings before the cluster is contacted: since they do not depend on each other, those that one crawl may have
+/// are permitted in every crawl.
+#[cfg(feature = "cluster")]
+pub fn check_settings(revision: Revision) -> Result<(), Failure> {
+    let pins = pins(1, Policy::default(), vec![]);
+    let any = new(&CrawlName::default(), revision.scope.unwrap_or(Scope::Host), pins, 0);
+    revision.of(&any).map(drop).map_err(|error| refused(&error))
+}
+
 /// Returns the error for an invalid definition, with the option that caused it.
 #[must_use]
 pub fn refused(error: &RevisionError) -> Failure {

@@ -57,7 +57,7 @@ impl Display {
             bar.set_message(text());
         } else if self.printed.is_none_or(|printed| printed.elapsed() >= PLAIN_EVERY) {
             self.printed = Some(Instant::now());
-            eprintln!("{}", line());
+            notice!("{}", line());
         }
     }
 

@@ -135,7 +135,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
         ))
     })?;
     written?;
-    eprintln!("{}", summary.text(out));
+    notice!("{}", summary.text(out));
     let again = format!("`orbweaver crawl --out {}` resumes it", out.display());
     match by {
         EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before completion; {again}"))),
@@ -155,7 +155,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
         )));
     }
     if by == EndedBy::Asleep {
-        eprintln!("`orbweaver crawl --out {}` makes the visits that are due", out.display());
+        notice!("`orbweaver crawl --out {}` makes the visits that are due", out.display());
         return Ok(());
     }
     prepared.settings.complete = true;
@@ -177,7 +177,7 @@ fn already_complete(prepared: &Prepared) -> Result<(), Failure> {
     trim::trim(&prepared.state)?;
     let summary: Option<Summary> = read_whole(&prepared.out.join("summary.json")).unwrap_or_default();
     let pages = summary.map(|summary| format!(": {} pages", summary.pages)).unwrap_or_default();
-    eprintln!("{}: the crawl is complete{pages}; there is nothing left to do", prepared.out.display());
+    notice!("{}: the crawl is complete{pages}; there is nothing left to do", prepared.out.display());
     Ok(())
 }
 
@@ -219,7 +219,7 @@ fn warn_without_contact(args: &CrawlArgs, settings: &Settings) {
     };
     let only_loopback = settings.seeds.is_none() && settings.urls.iter().all(loopback);
     if args.contact.is_none() && !settings.user_agent.contains("(+") && !only_loopback {
-        eprintln!(
+        notice!(
             "orbweaver: warning: site owners cannot reach you: add --contact mailto:you@example.org (the user agent is \
              `{}`)",
             settings.user_agent

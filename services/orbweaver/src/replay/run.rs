@@ -22,6 +22,7 @@ use super::{
 use crate::{
     crawl::usage,
     exit::{Failure, failed},
+    output::to_stdout,
 };
 
 /// Interval at which completion is checked.
@@ -129,7 +130,7 @@ async fn run_on(args: &ReplayArgs, state: &State, truth: &Arc<Truth>) -> Result<
         // In the index on disk.
         "disk_lookups": sum(|index| index.lookups.disk),
     });
-    println!("{figures:#}");
+    to_stdout(|out| writeln!(out, "{figures:#}"))?;
     // After a crash, URLs in flight may be admitted again, which is not an error. A Bloom filter loses a
     // few URLs.
     let lost_by_filters = args.bloom && accuracy >= 1.0 - 1e-6;
@@ -165,7 +166,7 @@ async fn watch(
         let now = (Instant::now(), lock(progress).urls);
         if now.1 - last.1 >= urls.div_ceil(10) {
             let rate = (now.1 - last.1) as f64 / (now.0 - last.0).as_secs_f64();
-            eprintln!("{} of {urls} URLs, {rate:.0}/s", now.1);
+            notice!("{} of {urls} URLs, {rate:.0}/s", now.1);
             rates.push(rate);
             last = now;
         }

@@ -160,7 +160,7 @@ impl ReplayLog {
             let kafka = Kafka { prefix, group_protocol, record_limit, property };
             let log = connection::connect(brokers, &kafka).await?;
             orbweaver_log::kafka::topics::create(&log, partitions, None).await.map_err(failed)?;
-            eprintln!("topics of the replay: `{}.*` on {brokers}", kafka.prefix);
+            notice!("topics of the replay: `{}.*` on {brokers}", kafka.prefix);
             Ok(Self::Brokers(Arc::new(log)))
         }
         #[cfg(not(feature = "cluster"))]

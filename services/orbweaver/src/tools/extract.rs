@@ -4,7 +4,8 @@ use orbweaver_extractor::{ExtractorConfig, PageInput, document::standalone};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, parse_seed};
 
-use super::{json_line, read_input, to_stdout};
+use super::read_input;
+use crate::output::{json_line, to_stdout};
 use crate::{cli::ExtractArgs, exit::Failure};
 
 /// Prints the document as one JSON line.

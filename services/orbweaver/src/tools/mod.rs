@@ -5,7 +5,7 @@ pub mod robots;
 pub mod url;
 
 use std::{
-    io::{self, BufWriter, Read as _, Write},
+    io::{self, Read as _},
     path::Path,
 };
 
@@ -27,18 +27,4 @@ fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
         return Err(Failure::Input(format!("{}: the input is larger than {MAX_INPUT_BYTES} bytes", path.display())));
     }
     Ok(bytes)
-}
-
-/// Passes a buffered stdout to `print`. A pipe that the reader has closed is not an error.
-pub(crate) fn to_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
-    match print(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(format!("stdout: {error}"))),
-        _ => Ok(()),
-    }
-}
-
-pub(crate) fn json_line<T: serde::Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    out.write_all(b"\n")
 }

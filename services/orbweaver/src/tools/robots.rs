@@ -1,6 +1,7 @@
 //! `orbweaver robots`: the verdict of a robots.txt on URLs.
 
-use super::{json_line, read_input, to_stdout};
+use super::read_input;
+use crate::output::{json_line, to_stdout};
 use crate::{cli::RobotsArgs, exit::Failure};
 
 /// Prints one JSON line per URL.

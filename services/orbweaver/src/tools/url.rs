@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _};
 
 use orbweaver_url::{Keying, WideDomains, describe};
 
-use super::{json_line, to_stdout};
+use crate::output::{json_line, to_stdout};
 use crate::{cli::UrlArgs, exit::Failure};
 
 /// Prints one JSON line per URL.

@@ -49,6 +49,27 @@ fn nothing_is_coloured_in_a_pipe_or_a_file() {
     assert!(!log.contains(&ESCAPE), "{:?}", text(&log));
 }
 
+#[test]
+fn a_closed_stderr_changes_neither_the_end_of_a_command_nor_its_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases: Vec<(&[&str], i32)> = vec![
+        (&["crawl", "--no-such-option"], 64),
+        (&["extract", "--base", "http://example.org/", "no-such-file"], 66),
+        (&["crawl", "--demo", "--max-pages", "3", "--out", "demo"], 0),
+    ];
+    if cfg!(feature = "cluster") {
+        // The client of the broker logs why it cannot connect.
+        cases.push((&["crawls", "list", "--brokers", "127.0.0.1:9"], 74));
+    }
+    for (arguments, code) in cases {
+        let mut command = program(env!("CARGO_BIN_EXE_orbweaver"));
+        let (_, closed) = std::io::pipe().unwrap();
+        let status = command.args(arguments).current_dir(dir.path()).stdout(Stdio::null()).stderr(closed).status();
+        assert_eq!(status.unwrap().code(), Some(code), "{arguments:?}");
+    }
+    assert!(dir.path().join("demo/summary.json").exists());
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_gets_colours_unless_it_refuses_them() {
@@ -130,10 +151,18 @@ mod cluster {
     }
 
     #[test]
-    fn a_setting_of_requests_that_cannot_be_used_is_refused_before_the_brokers_are_contacted() {
+    fn a_setting_of_a_crawl_that_cannot_be_used_is_refused_before_the_brokers_are_contacted() {
         let commands: [&[&str]; 3] =
             [&["crawls", "create", "docs"], &["crawls", "set", "docs"], &["crawl", "http://example.org/"]];
-        for (option, value) in [("--user-agent", "/1"), ("--contact", ""), ("--header", "Host: x"), ("--rate", "11")] {
+        for (option, value) in [
+            ("--user-agent", "/1"),
+            ("--contact", ""),
+            ("--header", "Host: x"),
+            ("--rate", "11"),
+            ("--include", "("),
+            ("--order", "depth=0%"),
+            ("--revisit", "1ms..2ms"),
+        ] {
             for command in commands {
                 let arguments = [command, &["--brokers", "127.0.0.1:9", option, value]].concat();
                 let output = orbweaver(&arguments, std::path::Path::new("."));

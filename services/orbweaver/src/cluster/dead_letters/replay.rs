@@ -76,7 +76,7 @@ async fn commit(log: &dyn Log, consumer: &mut dyn Consumer, spans: &[Span]) -> R
         replayed.add(spans.iter().filter(|(of, ..)| *of == tp).map(|(_, from, end)| (*from, *end)));
         let (commit, missing) = replayed.commit();
         if missing > 0 {
-            eprintln!("{tp}: the commit has no room for {missing} of the replayed IDs: `--all` will replay them again");
+            notice!("{tp}: the commit has no room for {missing} of the replayed IDs: `--all` will replay them again");
         }
         commits.push((tp, commit));
     }
@@ -163,14 +163,14 @@ async fn replay_spans(log: &dyn Log, consumer: &mut dyn Consumer, spans: &[Span]
                 let offset = record.offset;
                 match original(record) {
                     Ok(record) => originals.push(record),
-                    Err(reason) => eprintln!("skipped {}:{offset}: {reason}", tp.partition),
+                    Err(reason) => notice!("skipped {}:{offset}: {reason}", tp.partition),
                 }
             }
             count += originals.len();
             match log.append(originals).await {
                 Err(LogError::Refused(refused)) => {
                     count -= refused.refusals.len();
-                    eprintln!("skipped: {refused}");
+                    notice!("skipped: {refused}");
                 }
                 appended => drop(appended?),
             }
