@@ -28,6 +28,11 @@ use orbweaver_messages::{
 use orbweaver_stage::{Clock as _, IndexCheckpoint, Origin, PartitionContext, SystemClock};
 use orbweaver_url::CrawlName;
 
+/// As in the service.
+#[cfg(all(target_os = "linux", target_env = "gnu", feature = "cluster"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Records per call, as in a poll.
 const BATCH: u64 = 1000;
 /// Time after which each site is due again, and the length of that measurement.
