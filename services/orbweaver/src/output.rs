@@ -7,12 +7,12 @@ use std::{
 
 use crate::exit::Failure;
 
-/// Formats a line and writes it to stderr, without the panic of `eprintln!` if stderr is closed.
+/// Prints a formatted line to stderr, without the panic of `eprintln!` if stderr is closed.
 macro_rules! notice {
     ($($arguments:tt)*) => { $crate::output::write_notice(format_args!($($arguments)*)) };
 }
 
-/// Writes a line to stderr. Errors are ignored: a reader that leaves early (`orbweaver … 2>&1 | head`) neither ends the
+/// Prints a line to stderr. Errors are ignored: a reader that leaves early (`orbweaver … 2>&1 | head`) neither ends the
 /// command nor changes its exit code.
 pub(crate) fn write_notice(line: fmt::Arguments<'_>) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
