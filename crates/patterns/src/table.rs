@@ -1,7 +1,6 @@
 //! All sites, within a memory limit.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use orbweaver_messages::{FrontierUrl, Pattern, Traps};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -34,7 +33,7 @@ impl Patterns {
     /// forgotten.
     #[must_use]
     pub fn new(most_bytes: usize) -> Self {
-        Self { sites: HashMap::new(), most_cells: most_bytes / 4, cells: 0, over: 0, calls: 0 }
+        Self { sites: HashMap::default(), most_cells: most_bytes / 4, cells: 0, over: 0, calls: 0 }
     }
 
     /// Learns from an admitted URL: its record carries the digest of the page on which it was found.

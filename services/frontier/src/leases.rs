@@ -1,7 +1,8 @@
 //! Dispatches, and their expiry.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
+use foldhash::HashSet;
 use orbweaver_messages::{DispatchId, LEASE_MS, Millis};
 use orbweaver_url::Fingerprint;
 

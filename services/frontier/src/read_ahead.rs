@@ -3,17 +3,18 @@
 use std::collections::VecDeque;
 
 use crate::{
-    index::{END_RANK, IndexError, QueueKey, Rank},
-    sites::Source,
+    index::{END_RANK, Rank},
+    offsets::Offsets,
 };
 
-/// Maximum number of ranks in all heads together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
-const RANKS: usize = 1 << 20;
+/// Maximum number of ranks in all heads of a partition together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
+/// A queue with few ranks takes about as much here as in the table of queues.
+const RANKS: usize = 4 << 20;
 const HEAD: usize = 4;
 /// Number of ranks of the first read of a head. Each further read doubles it: the queue of a site among very many is
 /// not read far ahead.
-const FIRST_READ: usize = 8;
-/// Number of ranks of the first read while heads take more than half of their memory, and may be dropped soon.
+const FIRST_READ: usize = 16;
+/// Number of ranks of the first read while heads take nearly all of their memory, and may be dropped soon.
 const SHORT_READ: usize = 2;
 /// The next ranks of a site queue.
 #[derive(Debug)]
@@ -31,19 +32,48 @@ impl ReadAhead {
     pub(crate) fn first(&self) -> Option<Rank> {
         self.ranks.front().copied()
     }
+
+    /// Returns `true` if few ranks are left.
+    pub(crate) fn is_short(&self) -> bool {
+        self.ranks.len() <= FIRST_READ / 2
+    }
+
+    /// Returns the rank from which the next ranks are to be read; `None` if all have been.
+    pub(crate) fn rest(&self) -> Option<Rank> {
+        (self.upto != END_RANK).then(|| (self.upto.0, self.upto.1 + 1))
+    }
 }
 
 /// Total size of all heads, and operations on a head.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Heads {
     held: usize,
+    /// Maximum of `held`.
+    room: usize,
+}
+
+impl Default for Heads {
+    fn default() -> Self {
+        Self { held: 0, room: RANKS }
+    }
 }
 
 impl Heads {
+    #[cfg(test)]
+    pub(crate) fn with_room(room: usize) -> Self {
+        Self { held: 0, room }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
     /// Adds a URL of this rank, which may be dispatched from now on. `alone`: it is the only such URL of its site. A
-    /// head that grows beyond twice `ahead` is truncated; the rest is left to the index.
+    /// head that grows beyond twice `ahead` is truncated, and all are short once they take half of their memory; the rest
+    /// is left to the index.
     pub(crate) fn add(&mut self, head: &mut Option<Box<ReadAhead>>, rank: Rank, alone: bool, ahead: usize) {
-        if head.is_none() && alone && self.held < RANKS {
+        if head.is_none() && alone && self.held < self.room {
             *head = Some(Box::new(ReadAhead { ranks: VecDeque::new(), upto: END_RANK, read: 0 }));
             self.held += HEAD;
         }
@@ -52,59 +82,63 @@ impl Heads {
             known.ranks.insert(at, rank);
             self.held += 1;
         }
-        if known.ranks.len() > 2 * ahead {
-            self.held -= known.ranks.len() - ahead;
-            known.ranks.truncate(ahead);
+        let (most, rest) = if self.are_half_full() { (FIRST_READ, FIRST_READ) } else { (2 * ahead, ahead) };
+        if known.ranks.len() > most {
+            self.held -= known.ranks.len() - rest;
+            known.ranks.truncate(rest);
             known.upto = known.ranks.back().copied().unwrap_or(rank);
         }
-        if self.held > RANKS {
+        if self.held > self.room {
             self.forget(head);
         }
     }
 
-    /// Removes and returns the first rank of a site that may be dispatched; there must be one, and none below `low`.
-    /// Reads more of the site queue as needed, at most `ahead` ranks at a time.
-    pub(crate) fn pop(
-        &mut self,
-        head: &mut Option<Box<ReadAhead>>,
-        (site, low): (QueueKey, Rank),
-        ahead: usize,
-        source: &mut Source<'_>,
-    ) -> Result<Rank, IndexError> {
-        let mut from_start = head.is_none();
-        loop {
-            while let Some(rank) = head.as_deref_mut().and_then(|head| head.ranks.pop_front()) {
-                self.held -= 1;
-                if source.idle.contains(rank.1) {
-                    if self.held > RANKS {
-                        self.forget(head);
-                    }
-                    return Ok(rank);
+    /// Removes and returns the first of the ranks in a head that may be dispatched.
+    pub(crate) fn pop(&mut self, head: &mut Option<Box<ReadAhead>>, idle: &Offsets) -> Option<Rank> {
+        while let Some(rank) = head.as_deref_mut().and_then(|head| head.ranks.pop_front()) {
+            self.held -= 1;
+            if idle.contains(rank.1) {
+                if self.held > self.room {
+                    self.forget(head);
                 }
+                return Some(rank);
             }
-            let read = head.as_deref().map(|head| head.upto);
-            if read == Some(END_RANK) {
-                if from_start {
-                    return Err(IndexError::Inconsistent { site: site.0 });
-                }
-                // The last ranks were skipped; URLs that have returned since are found from the start.
-                from_start = true;
-                self.forget(head);
-                continue;
+        }
+        None
+    }
+
+    /// Returns the number of ranks to read next into a head.
+    pub(crate) fn next_read(&self, head: Option<&ReadAhead>) -> usize {
+        match head.map_or(0, |head| head.read) {
+            0 if self.are_nearly_full() => SHORT_READ,
+            0 => FIRST_READ,
+            read if self.are_half_full() => read.min(FIRST_READ),
+            read => 2 * read,
+        }
+    }
+
+    fn are_half_full(&self) -> bool {
+        self.held > self.room / 2
+    }
+
+    /// Returns `true` if a head may be dropped soon.
+    pub(crate) fn are_nearly_full(&self) -> bool {
+        self.held > self.room / 8 * 7
+    }
+
+    /// Adds the next `read` ranks of its queue to a head, or all if there are fewer.
+    pub(crate) fn extend(&mut self, head: &mut Option<Box<ReadAhead>>, ranks: Vec<Rank>, read: usize) {
+        let upto = if ranks.len() < read { END_RANK } else { ranks.last().copied().unwrap_or(END_RANK) };
+        self.held += ranks.len();
+        match head {
+            Some(known) => {
+                known.ranks.extend(ranks);
+                (known.upto, known.read) = (upto, read);
             }
-            let from = read.map_or(low, |(by_weight, offset)| (by_weight, offset + 1));
-            let count = match head.as_deref().map_or(0, |head| head.read) {
-                0 if self.held > RANKS / 2 => SHORT_READ,
-                0 => FIRST_READ,
-                read => 2 * read,
-            };
-            let count = count.min(ahead.max(1));
-            let ranks = source.index.queued(site, from, count)?;
-            let upto = if ranks.len() < count { END_RANK } else { ranks.last().copied().unwrap_or(END_RANK) };
-            let idle: VecDeque<Rank> = ranks.into_iter().filter(|rank| source.idle.contains(rank.1)).collect();
-            self.forget(head);
-            self.held += HEAD + idle.len();
-            *head = Some(Box::new(ReadAhead { ranks: idle, upto, read: count }));
+            None => {
+                self.held += HEAD;
+                *head = Some(Box::new(ReadAhead { ranks: ranks.into(), upto, read }));
+            }
         }
     }
 

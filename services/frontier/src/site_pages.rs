@@ -4,8 +4,7 @@
 //! completes, together with the offset below which outcomes are counted, so that one that is delivered again counts once.
 //! Outcomes of a site arrive in the order of their offsets.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use orbweaver_log::Offset;
 use orbweaver_messages::{SitePages, UrlContext};
 

@@ -6,8 +6,9 @@
 //! Cheng, 1997). The rate-limiter, which divides the times of the site, therefore has a few crawls to choose from, and
 //! a thousand crawls at a slow site are not all dispatched to be deferred.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use foldhash::HashMap;
 use orbweaver_messages::Millis;
 use orbweaver_url::SiteName;
 use xxhash_rust::xxh3::xxh3_64;

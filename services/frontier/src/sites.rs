@@ -4,13 +4,15 @@
 //! ready, the next ranks are read ahead (its *head*). A head may be dropped at any time: it is read again from the
 //! index.
 
+mod reading;
 mod seats;
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BTreeSet, BinaryHeap, hash_map::Entry},
 };
 
+use foldhash::HashMap;
 use orbweaver_messages::Millis;
 use orbweaver_stage::FairQueue;
 
@@ -89,6 +91,8 @@ pub(crate) struct Source<'a> {
 pub(crate) struct SiteQueues {
     terms: Terms,
     sites: HashMap<QueueKey, SiteQueue>,
+    /// The keys of `sites`, in the order of the index.
+    order: BTreeSet<QueueKey>,
     heads: Heads,
     waiting: usize,
     /// Number of queued URLs in queues that are paused at a page cap.
@@ -162,7 +166,13 @@ impl SiteQueues {
     /// Adds the queued URL of this entry to its site.
     pub(crate) fn admit(&mut self, entry: &IndexEntry) {
         self.waiting += 1;
-        let site = self.sites.entry(entry.site).or_default();
+        let site = match self.sites.entry(entry.site) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                self.order.insert(entry.site);
+                new.insert(SiteQueue::default())
+            }
+        };
         site.crawl = entry.crawl;
         site.waiting += 1;
         self.capped += usize::from(site.capped);
@@ -372,9 +382,12 @@ impl SiteQueues {
                 continue;
             }
             site.window.begin(site.in_flight);
-            let ahead = site.ahead(&self.terms);
-            site.read_from = self.heads.pop(&mut site.head, (id, site.read_from), ahead, source)?;
-            let rank = site.read_from;
+            let rank = match self.heads.pop(&mut site.head, source.idle) {
+                Some(rank) => rank,
+                None => self.read(id, now, source)?,
+            };
+            let Some(site) = self.sites.get_mut(&id) else { continue };
+            site.read_from = rank;
             site.queued -= 1;
             site.queued_demoted = site.queued_demoted.saturating_sub(u32::from(is_demoted(rank)));
             *site.in_flight.of(is_demoted(rank)) += 1;
@@ -410,6 +423,7 @@ impl SiteQueues {
             self.heads.forget(&mut site.head);
             self.slots.settle(&mut site.seat, Millis::MAX);
             self.slots.withdraw(id, &site.seat);
+            self.order.remove(&id);
         }
     }
 

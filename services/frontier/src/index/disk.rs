@@ -9,12 +9,13 @@
 //! record that a power failure took is found damaged when it is read.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use foldhash::HashMap;
 use orbweaver_index_files::{IndexFilesError, OpenPartition};
 use orbweaver_log::Offset;
 use orbweaver_messages::{FrontierUrl, Millis};
@@ -22,18 +23,18 @@ use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::Fingerprint;
 
 use super::{
-    Index, IndexEntry, IndexError, QueueKey, Rank,
+    END_RANK, Index, IndexEntry, IndexError, QueueKey, Rank,
     checkpoint::{self, Checkpoint},
     filters::Filters,
     keys::{
         DelayedBytes, Order, QueuedBytes, delayed_from, delayed_key, queued_from, queued_key, read_delayed,
-        read_queued, read_url, url_key,
+        read_queued, read_queued_rank, read_url, url_key,
     },
     merge::{Merge, MergedKeys, first_to_merge},
     records::Records,
     states::States,
     store::FrontierIndex,
-    table::{self, Table, TableWriter},
+    table::{self, Cursor, Table, TableWriter},
 };
 
 /// Number of keys that are merged per record of the log, at least; a merge ends within this number of writes.
@@ -111,7 +112,7 @@ impl DiskIndex {
             tables,
             next_table,
             merge: None,
-            urls: HashMap::new(),
+            urls: HashMap::default(),
             queued: BTreeSet::new(),
             delayed: BTreeSet::new(),
             filters,
@@ -169,23 +170,55 @@ impl DiskIndex {
         }
     }
 
-    /// Returns the first `most` entries of each table from a key on, up to the last that is `within`; not sorted.
-    fn scan<T>(
+    fn try_queued(&self, queues: &[(QueueKey, Rank)], most: usize) -> io::Result<Vec<Vec<Rank>>> {
+        let in_memory = |(site, from): &(QueueKey, Rank)| {
+            let keys = self.queued.range(first_of(&queued_from(*site, *from))..).map_while(|key| read_queued_rank(key));
+            let ranks = keys.take_while(|(of, _)| of == site).map(|(_, rank)| rank);
+            ranks.filter(|rank| self.states.is_queued(*rank)).take(most).collect()
+        };
+        let mut found: Vec<Vec<Rank>> = queues.iter().map(in_memory).collect();
+        for table in &self.tables {
+            let mut cursor = Cursor::new(table, Order::Queued);
+            for ((site, from), found) in queues.iter().zip(&mut found) {
+                // The oldest table is the largest: its ranks bound what the others can add.
+                let last = if found.len() < most { END_RANK } else { found.last().copied().unwrap_or_default() };
+                let before = found.len();
+                cursor.seek(&queued_from(*site, *from))?;
+                while let Some((_, rank)) =
+                    cursor.key().and_then(read_queued_rank).filter(|(of, rank)| of == site && *rank < last)
+                    && found.len() - before < most
+                {
+                    if self.states.is_queued(rank) {
+                        found.push(rank);
+                    }
+                    cursor.advance()?;
+                }
+                if found.len() > before && before > 0 {
+                    found.sort_unstable();
+                    found.dedup();
+                    found.truncate(most);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the delayed URLs of each table, the first `most` from a key on until a time; not sorted.
+    fn delayed_on_disk(
         &self,
-        (order, from): (Order, &[u8]),
+        from: &[u8],
+        until_ms: Millis,
         most: usize,
-        read: fn(&[u8]) -> Option<T>,
-        within: impl Fn(&T) -> bool,
-    ) -> io::Result<Vec<T>> {
+    ) -> io::Result<Vec<(Fingerprint, IndexEntry)>> {
         let mut found = vec![];
         for table in &self.tables {
-            let (mut cursor, start) = (table.seek(order, from)?, found.len());
+            let (mut cursor, start) = (table.seek(Order::Delayed, from)?, found.len());
             while found.len() - start < most
-                && let Some(key) = cursor.key()
-                && let Some(entry) = read(key).filter(&within)
+                && let Some(delayed) = cursor.key().and_then(read_delayed)
+                && delayed.1.not_before_ms <= until_ms
             {
-                if self.states.has(order, key) {
-                    found.push(entry);
+                if self.states.is_current(&delayed.1) {
+                    found.push(delayed);
                 }
                 cursor.advance()?;
             }
@@ -329,18 +362,8 @@ impl Index for DiskIndex {
         self.add_key(fingerprint, &entry.queued());
     }
 
-    fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
-        let from = queued_from(site, from);
-        let in_memory = self.queued.range(first_of(&from)..).map_while(|key| read_queued(key));
-        let in_memory = in_memory.take_while(|entry| entry.site == site).filter(|entry| self.states.is_current(entry));
-        let mut found: Vec<_> = in_memory.take(most).collect();
-        let on_disk = self.scan((Order::Queued, &from), most, read_queued, |entry| entry.site == site);
-        found.extend(on_disk.map_err(|error| self.failed(&error))?);
-        let mut ranks: Vec<_> = found.iter().map(IndexEntry::rank).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        ranks.truncate(most);
-        Ok(ranks)
+    fn queued(&mut self, queues: &[(QueueKey, Rank)], most: usize) -> Result<Vec<Vec<Rank>>, IndexError> {
+        self.try_queued(queues, most).map_err(|error| self.failed(&error))
     }
 
     fn delayed(
@@ -360,7 +383,7 @@ impl Index for DiskIndex {
         let is_due = |(_, entry): &(Fingerprint, IndexEntry)| entry.not_before_ms <= until_ms;
         let is_delayed = |(_, entry): &(_, IndexEntry)| self.states.is_current(entry);
         let mut found: Vec<_> = in_memory.take_while(is_due).filter(is_delayed).take(most).collect();
-        let on_disk = self.scan((Order::Delayed, &from), most, read_delayed, is_due);
+        let on_disk = self.delayed_on_disk(&from, until_ms, most);
         found.extend(on_disk.map_err(|error| self.failed(&error))?);
         found.sort_unstable_by_key(|(_, entry)| (entry.not_before_ms, entry.offset));
         found.dedup_by_key(|(_, entry)| entry.offset);

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! u32 checksum of the rest   u32 size compressed   u32 size   u64 first offset       (all numbers little-endian)
-//! LZ4 block: records, each after its distance from the first offset
+//! LZ4 block: records, each after its distance from the first offset and its size
 //! ```
 
 use std::io;
 
-use lz4_flex::block::{CompressTable, compress_into_with_table, decompress, get_maximum_output_size};
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use orbweaver_log::Offset;
 use orbweaver_messages::FrontierUrl;
 use xxhash_rust::xxh3::xxh3_64;
@@ -15,17 +15,20 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::encoding::read_record;
 
 /// Size of the head of a compressed group, in bytes.
-const HEAD: usize = 4 + 4 + 4 + 8;
+pub(super) const HEAD: usize = 4 + 4 + 4 + 8;
 
 pub(super) struct Group {
     first: Offset,
-    /// The records, each after its distance.
+    /// The records, each after its distance and size.
     bytes: Vec<u8>,
 }
 
-/// Returns the size of the compressed group at the start of `bytes`, without validation.
-pub(super) fn length(bytes: &[u8]) -> Option<usize> {
-    Some(HEAD + u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?) as usize)
+/// Returns the first offset and the size of the compressed group that begins with `head`. `None` if there is no group, as
+/// where a file has zeros; a damaged one is not recognized.
+pub(super) fn extent(head: &[u8]) -> Option<(Offset, usize)> {
+    let compressed = u32::from_le_bytes(*head.get(4..)?.first_chunk()?) as usize;
+    let first = Offset::from_le_bytes(*head.get(HEAD - 8..)?.first_chunk()?);
+    (compressed > 0).then_some((first, HEAD + compressed))
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "half of a hash")]
@@ -47,8 +50,8 @@ impl Group {
     /// Adds a record.
     pub(super) fn add(&mut self, offset: Offset, record: &[u8]) {
         let buffer = std::mem::take(&mut self.bytes);
-        #[allow(clippy::expect_used, reason = "a number always serializes into a vector")]
-        let buffer = postcard::to_extend(&(offset - self.first), buffer).expect("a number serializes");
+        #[allow(clippy::expect_used, reason = "numbers always serialize into a vector")]
+        let buffer = postcard::to_extend(&(offset - self.first, record.len()), buffer).expect("numbers serialize");
         self.bytes = buffer;
         self.bytes.extend_from_slice(record);
     }
@@ -69,22 +72,30 @@ impl Group {
         Ok(())
     }
 
-    /// Reads a compressed group. `None` if it is damaged.
-    pub(super) fn decompress(bytes: &[u8]) -> Option<Self> {
+    /// Replaces this group by a compressed one. `None` if it is damaged.
+    pub(super) fn decompress(&mut self, bytes: &[u8]) -> Option<()> {
         let (sum, rest) = bytes.split_first_chunk()?;
         let (head, compressed) = rest.split_at_checked(HEAD - 4)?;
         if *sum != checksum(rest) {
             return None;
         }
         let size = u32::from_le_bytes(*head.get(4..)?.first_chunk()?) as usize;
-        let first = Offset::from_le_bytes(*head.get(8..)?.first_chunk()?);
-        Some(Self { first, bytes: decompress(compressed, size).ok()? })
+        (self.first, _) = extent(bytes)?;
+        self.bytes.resize(size, 0);
+        decompress_into(compressed, &mut self.bytes).ok().filter(|read| *read == size).map(|_| ())
     }
 
-    /// Decodes the record of an offset, which starts here. `None` if it is another one's, or damaged.
-    pub(super) fn record(&self, offset: Offset, start: usize) -> Option<FrontierUrl> {
-        let (distance, record): (Offset, _) = postcard::take_from_bytes(self.bytes.get(start..)?).ok()?;
-        (self.first.checked_add(distance)? == offset).then(|| read_record(record)).flatten()
+    /// Decodes the record of an offset. `None` if there is none, or if it is damaged.
+    pub(super) fn record(&self, offset: Offset) -> Option<FrontierUrl> {
+        let mut rest = &self.bytes[..];
+        loop {
+            let ((distance, size), records) = postcard::take_from_bytes::<(Offset, usize)>(rest).ok()?;
+            let (record, following) = records.split_at_checked(size)?;
+            if self.first.checked_add(distance)? == offset {
+                return read_record(record);
+            }
+            rest = following;
+        }
     }
 }
 
@@ -102,27 +113,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_is_found_by_its_start_and_offset_only(steps in prop::collection::vec(1u64..1000, 1..40), flip in any::<prop::sample::Index>()) {
+        fn a_record_is_found_by_its_offset(steps in prop::collection::vec(1u64..1000, 1..40), flip in any::<prop::sample::Index>()) {
             let offsets: Vec<_> = steps.iter().scan(1 << 40, |at, step| { *at += step; Some(*at) }).collect();
             let mut group = Group::starting_at(offsets[0]);
-            let mut starts = vec![];
             for offset in &offsets {
-                starts.push(group.len());
                 group.add(*offset, &record_value(&waiting(*offset), vec![]));
             }
             let mut bytes = vec![1, 2, 3];
             group.compress(&mut bytes, &mut CompressTable::default()).unwrap();
             let mut bytes = bytes.split_off(3);
-            prop_assert_eq!(length(&bytes), Some(bytes.len()));
-            let read = Group::decompress(&bytes).unwrap();
-            for (offset, start) in offsets.iter().zip(starts) {
-                prop_assert_eq!(read.record(*offset, start), Some(waiting(*offset)));
-                prop_assert_eq!(read.record(offset + 1, start), None);
+            prop_assert_eq!(extent(&bytes), Some((offsets[0], bytes.len())));
+            let mut read = Group::starting_at(7);
+            read.decompress(&bytes).unwrap();
+            for offset in &offsets {
+                prop_assert_eq!(read.record(*offset), Some(waiting(*offset)));
+                prop_assert_eq!(read.record(offset + 1).is_some(), offsets.contains(&(offset + 1)));
             }
-            let _ = read.record(offsets[0], flip.index(group.len() + 9));
             let flip = flip.index(bytes.len());
             bytes[flip] ^= 1;
-            prop_assert!(Group::decompress(&bytes).is_none());
+            prop_assert!(Group::starting_at(7).decompress(&bytes).is_none());
         }
     }
 }

@@ -101,6 +101,13 @@ pub(super) fn read_queued(key: &[u8]) -> Option<IndexEntry> {
     })
 }
 
+/// Decodes the queue and the rank of a key of [`queued_key`].
+pub(super) fn read_queued_rank(key: &[u8]) -> Option<(QueueKey, Rank)> {
+    let (site, rest) = key.split_first_chunk()?;
+    let (order, rest) = rest.split_first_chunk()?;
+    Some((QueueKey(u64::from_be_bytes(*site)), (u32::from_be_bytes(*order), read_offset(*rest.first_chunk()?))))
+}
+
 /// Returns the start of the key of a URL that is delayed until this time.
 pub(super) fn delayed_from(moment: Millis, offset: Offset) -> [u8; 14] {
     joined(&[&moment.max(0).to_be_bytes(), &offset_bytes(offset)])
@@ -152,6 +159,7 @@ mod tests {
             let (url, queued, delayed) = (url_key(fingerprint, entry.offset), queued_key(&entry), delayed_key(fingerprint, &entry));
             prop_assert_eq!(read_url(&url), Some((fingerprint, entry.offset)));
             prop_assert_eq!(read_queued(&queued), Some(entry.queued()));
+            prop_assert_eq!(read_queued_rank(&queued), Some((entry.site, entry.rank())));
             prop_assert_eq!(read_delayed(&delayed), Some((fingerprint, entry)));
             prop_assert_eq!(read_url(&url[..cut.index(url.len())]), None);
             prop_assert_eq!(read_queued(&queued[..cut.index(queued.len())]), None);

@@ -73,9 +73,9 @@ impl Index for MemoryIndex {
         self.put_in(fingerprint, entry.queued());
     }
 
-    fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
-        let behind = self.orders.range((0, site, from)..=(0, site, END_RANK));
-        Ok(behind.take(most).map(|((_, _, rank), _)| *rank).collect())
+    fn queued(&mut self, queues: &[(QueueKey, Rank)], most: usize) -> Result<Vec<Vec<Rank>>, IndexError> {
+        let behind = |(site, from)| self.orders.range((0, site, from)..=(0, site, END_RANK)).take(most);
+        Ok(queues.iter().map(|queue| behind(*queue).map(|((_, _, rank), _)| *rank).collect()).collect())
     }
 
     fn delayed(

@@ -197,8 +197,9 @@ pub trait Index: Send + std::fmt::Debug {
     /// Moves a delayed URL into its site's queue. `entry` is the result of [`Index::entry`].
     fn make_due(&mut self, fingerprint: Fingerprint, entry: IndexEntry);
 
-    /// Returns the first `most` URLs in a site's queue from the rank `from` on, in order.
-    fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;
+    /// Returns the first `most` URLs of each of these queues from a rank on, in order. The queues are sorted and
+    /// differ; a few that are neighbours take hardly more time than one.
+    fn queued(&mut self, queues: &[(QueueKey, Rank)], most: usize) -> Result<Vec<Vec<Rank>>, IndexError>;
 
     /// Returns the first `most` URLs that are delayed until `until_ms` at most, by time and offset: all of them, or those after an entry.
     fn delayed(

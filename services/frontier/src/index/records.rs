@@ -3,11 +3,10 @@
 //! (docs/protocol.md#re-append) bounds what the files hold of ended ones.
 //!
 //! Records that are written together are compressed in groups of a few kilobytes: URLs of one page and site have most of
-//! their bytes in common. A file begins with a slot of eight bytes for each of its offsets: the position of the group
-//! (40 bits) and the start of the record within it.
+//! their bytes in common. In memory are the first offset and the position of each group; at the start they are read from
+//! the groups, from one to the next. A replay writes records once more: of those of an offset, the last one counts.
 //!
-//! Nothing is synced: after a power failure records may be missing or damaged, and a slot may have the position of another
-//! group. Checksums and offsets show both.
+//! Nothing is synced: after a power failure records may be missing or damaged. Checksums and offsets show it.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -31,15 +30,10 @@ use super::{
 
 /// Number of offsets per file, as a power of two.
 const FILE_BITS: u32 = 18;
-/// Size of a slot. They come first; those of offsets without a record are holes.
-const SLOT: usize = 8;
-const SLOTS_BYTES: u64 = (SLOT as u64) << FILE_BITS;
-/// Number of bits in a slot for the position of a group; the start within it is above.
-const POSITION_BITS: u32 = 40;
 /// Size at which a group ends, in bytes before compression. Larger groups are hardly smaller on disk.
-const GROUP_BYTES: usize = 4 << 10;
+const GROUP_BYTES: usize = 2 << 10;
 /// Size of the first read of a group, in bytes: nearly all are smaller.
-const FIRST_READ: usize = 2 << 10;
+const FIRST_READ: usize = 1 << 10;
 
 pub(super) struct Records {
     dir: PathBuf,
@@ -47,8 +41,11 @@ pub(super) struct Records {
     /// Records that are not written yet, and where the buffer has them.
     pending: BTreeMap<Offset, Range<usize>>,
     buffer: Vec<u8>,
-    /// The group that was read last.
-    read: Option<(u64, u64, Group)>,
+    /// File and position of the group that was read last.
+    read: Option<(u64, u64)>,
+    group: Group,
+    /// The compressed form of that group.
+    compressed: Vec<u8>,
     table: CompressTable,
 }
 
@@ -62,14 +59,38 @@ struct RecordFile {
     file: KeptFile,
     /// Position at which the next group is written.
     end: u64,
+    /// First offsets and positions of the groups, both ascending.
+    groups: Vec<GroupPlace>,
+}
+
+/// Position of a group in its file.
+#[derive(Clone, Copy)]
+struct GroupPlace {
+    /// First offset of the group: its distance from the first one of the file.
+    first: u32,
+    /// Position, in bytes, in 48 bits.
+    position: [u16; 3],
+}
+
+impl GroupPlace {
+    #[allow(clippy::cast_possible_truncation, reason = "parts of a position")]
+    fn new(first: u32, position: u64) -> Self {
+        Self { first, position: [0, 16, 32].map(|bits| (position >> bits) as u16) }
+    }
+
+    fn position(self) -> u64 {
+        let [low, middle, high] = self.position.map(u64::from);
+        low | middle << 16 | high << 32
+    }
 }
 
 fn file_of(offset: Offset) -> u64 {
     offset >> FILE_BITS
 }
 
-fn slot_at(offset: Offset) -> u64 {
-    (offset % (1 << FILE_BITS)) * SLOT as u64
+#[allow(clippy::cast_possible_truncation, reason = "less than FILE_BITS bits")]
+fn in_file(offset: Offset) -> u32 {
+    (offset % (1 << FILE_BITS)) as u32
 }
 
 impl Records {
@@ -84,7 +105,8 @@ impl Records {
             }
         }
         let (pending, buffer, table) = (BTreeMap::new(), vec![], CompressTable::default());
-        Ok(Self { dir, files, pending, buffer, read: None, table })
+        let (group, compressed) = (Group::starting_at(0), vec![]);
+        Ok(Self { dir, files, pending, buffer, read: None, group, compressed, table })
     }
 
     /// Deletes the files in this directory.
@@ -135,17 +157,15 @@ impl Records {
         }
         let number = file_of(offset);
         let Some(file) = self.files.get(&number) else { return Ok(None) };
-        let mut slot = [0; SLOT];
-        if !read_whole(&file.file, &mut slot, slot_at(offset))? {
-            return Ok(None);
+        let Some(position) = file.place_of(offset) else { return Ok(None) };
+        if self.read != Some((number, position)) {
+            self.read = None;
+            if !file.read(position, &mut self.compressed)? || self.group.decompress(&self.compressed).is_none() {
+                return Ok(None);
+            }
+            self.read = Some((number, position));
         }
-        let (position, start) = place(u64::from_le_bytes(slot));
-        if let Some((_, _, group)) = self.read.as_ref().filter(|read| (read.0, read.1) == (number, position)) {
-            return Ok(group.record(offset, start));
-        }
-        let Some(group) = file.group(position)? else { return Ok(None) };
-        let (.., group) = self.read.insert((number, position, group));
-        Ok(group.record(offset, start))
+        Ok(self.group.record(offset))
     }
 
     /// Writes the records that are not written yet.
@@ -168,8 +188,33 @@ impl RecordFile {
     fn open(dir: &Path, number: u64) -> io::Result<Self> {
         let path = dir.join(number.to_string());
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        let end = file.metadata()?.len().max(SLOTS_BYTES);
-        Ok(Self { file: KeptFile::new(path, file), end })
+        let length = file.metadata()?.len();
+        let mut opened = Self { file: KeptFile::new(path, file), end: 0, groups: vec![] };
+        let mut head = [0; group::HEAD];
+        while read_whole(&opened.file, &mut head, opened.end)?
+            && let Some((first, size)) = group::extent(&head).filter(|(first, _)| file_of(*first) == number)
+            && opened.end + size as u64 <= length
+        {
+            opened.add_group(first, opened.end);
+            opened.end += size as u64;
+        }
+        // A group that was not written whole is written over.
+        Ok(opened)
+    }
+
+    /// Adds a group; it has all records from its first one on that count.
+    fn add_group(&mut self, first: Offset, position: u64) {
+        let first = in_file(first);
+        let end = self.groups.partition_point(|group| group.first < first);
+        self.groups.truncate(end);
+        self.groups.push(GroupPlace::new(first, position));
+    }
+
+    /// Returns the position of the group that has the record of an offset, if there is one.
+    fn place_of(&self, offset: Offset) -> Option<u64> {
+        let offset = in_file(offset);
+        let behind = self.groups.partition_point(|group| group.first <= offset);
+        Some(self.groups[..behind].last()?.position())
     }
 
     /// Appends records, which `buffer` has in these ranges.
@@ -179,51 +224,36 @@ impl RecordFile {
         buffer: &[u8],
         table: &mut CompressTable,
     ) -> io::Result<()> {
-        let (Some((first, _)), Some((last, _))) = (records.first_key_value(), records.last_key_value()) else {
-            return Ok(());
-        };
-        let mut slots = vec![0; (slot_at(*last) - slot_at(*first)) as usize + SLOT];
-        let mut groups = Vec::with_capacity(buffer.len() / 2);
+        let Some((first, _)) = records.first_key_value() else { return Ok(()) };
+        let (mut bytes, mut places) = (Vec::with_capacity(buffer.len() / 2), vec![(*first, self.end)]);
         let mut group = Group::starting_at(*first);
         for (offset, range) in records {
             if group.len() >= GROUP_BYTES {
-                group.compress(&mut groups, table)?;
+                group.compress(&mut bytes, table)?;
                 group = Group::starting_at(*offset);
+                places.push((*offset, self.end + bytes.len() as u64));
             }
-            let slot = (self.end + groups.len() as u64) | (group.len() as u64) << POSITION_BITS;
-            let at = (slot_at(*offset) - slot_at(*first)) as usize;
-            slots[at..at + SLOT].copy_from_slice(&slot.to_le_bytes());
             group.add(*offset, &buffer[range.clone()]);
         }
-        group.compress(&mut groups, table)?;
-        self.file.with(|file| {
-            file.write_all_at(&groups, self.end)?;
-            file.write_all_at(&slots, slot_at(*first))
-        })?;
-        self.end += groups.len() as u64;
+        group.compress(&mut bytes, table)?;
+        self.file.with(|file| file.write_all_at(&bytes, self.end))?;
+        self.end += bytes.len() as u64;
+        places.into_iter().for_each(|(first, position)| self.add_group(first, position));
         Ok(())
     }
 
-    /// Returns the group at this position; `None` if it is missing or damaged.
-    fn group(&self, position: u64) -> io::Result<Option<Group>> {
-        let Some(rest) = self.end.checked_sub(position).filter(|_| position >= SLOTS_BYTES) else { return Ok(None) };
-        let mut bytes = vec![0; FIRST_READ.min(usize::try_from(rest).unwrap_or(FIRST_READ))];
-        if !read_whole(&self.file, &mut bytes, position)? {
-            return Ok(None);
+    /// Reads the compressed group at this position; `false` if it is missing or damaged.
+    fn read(&self, position: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
+        let rest = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
+        bytes.resize(FIRST_READ.min(rest), 0);
+        if !read_whole(&self.file, bytes, position)? {
+            return Ok(false);
         }
-        let Some(length) = group::length(&bytes).filter(|length| *length as u64 <= rest) else { return Ok(None) };
+        let Some((_, size)) = group::extent(bytes).filter(|(_, size)| *size <= rest) else { return Ok(false) };
         let read = bytes.len();
-        bytes.resize(length, 0);
-        if read < length && !read_whole(&self.file, &mut bytes[read..], position + read as u64)? {
-            return Ok(None);
-        }
-        Ok(Group::decompress(&bytes))
+        bytes.resize(size, 0);
+        Ok(size <= read || read_whole(&self.file, &mut bytes[read..], position + read as u64)?)
     }
-}
-
-/// Returns the position of the group and the start within it.
-fn place(slot: u64) -> (u64, usize) {
-    (slot & ((1 << POSITION_BITS) - 1), (slot >> POSITION_BITS) as usize)
 }
 
 /// Reads at a position; `false` if the file ends before.
@@ -231,5 +261,82 @@ fn read_whole(file: &KeptFile, bytes: &mut [u8], position: u64) -> io::Result<bo
     match file.with(|file| file.read_exact_at(bytes, position)) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         read => read.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::UrlContext;
+
+    use super::*;
+
+    fn waiting(number: u64, version: u64) -> FrontierUrl {
+        let url = format!("https://example.org/{number}/{}", "a-long-name".repeat(20));
+        let context = UrlContext::of_seed("a".parse().unwrap_or_default(), url, "example.org".into());
+        FrontierUrl { definition: version, ..FrontierUrl::admitted(context, 7) }
+    }
+
+    fn write(records: &mut Records, numbers: Range<u64>, version: u64) {
+        numbers.for_each(|number| records.add(number, &waiting(number, version)));
+        records.write().unwrap();
+    }
+
+    fn version_of(records: &mut Records, number: u64) -> Option<u64> {
+        let read = records.read(number).unwrap()?;
+        assert_eq!(read, waiting(number, read.definition));
+        Some(read.definition)
+    }
+
+    #[test]
+    fn of_records_that_a_replay_writes_once_more_the_last_ones_count_also_after_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || Records::open(directory.path().join("records")).unwrap();
+        let mut records = open();
+        write(&mut records, 5..100, 1);
+        write(&mut records, 100..200, 1);
+        // Killed before its checkpoint: the replay begins in the middle of a group.
+        records = open();
+        write(&mut records, 37..120, 2);
+        for _ in 0..2 {
+            let versions: Vec<_> = (0..125).map(|number| version_of(&mut records, number)).collect();
+            let expected = |number: u64| match number {
+                0..5 | 120.. => None,
+                5..37 => Some(1),
+                37..120 => Some(2),
+            };
+            assert_eq!(
+                versions,
+                (0..125).map(expected).collect::<Vec<_>>(),
+                "what the replay has not reached is not there"
+            );
+            records = open();
+        }
+        write(&mut records, 120..200, 3);
+        assert_eq!([119, 120, 199].map(|number| version_of(&mut records, number)), [Some(2), Some(3), Some(3)]);
+    }
+
+    #[test]
+    fn what_a_kill_or_a_power_failure_left_at_the_end_of_a_file_is_written_over() {
+        for zeros in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("records");
+            let mut records = Records::open(path.clone()).unwrap();
+            write(&mut records, 0..10, 1);
+            let whole = std::fs::read(path.join("0")).unwrap();
+            write(&mut records, 10..20, 1);
+            let more = std::fs::read(path.join("0")).unwrap();
+            let left = if zeros { [whole, vec![0; 3000]].concat() } else { more[..more.len() - 1].to_vec() };
+            std::fs::write(path.join("0"), left).unwrap();
+            for version in [2, 3] {
+                records = Records::open(path.clone()).unwrap();
+                assert_eq!(version_of(&mut records, 9), Some(1));
+                let next = 10 * (version - 1);
+                write(&mut records, next..next + 10, version);
+                assert_eq!(
+                    [0, next, next + 9].map(|number| version_of(&mut records, number)),
+                    [Some(1), Some(version), Some(version)]
+                );
+            }
+        }
     }
 }

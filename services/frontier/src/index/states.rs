@@ -7,8 +7,8 @@ use orbweaver_log::Offset;
 use orbweaver_messages::FrontierUrl;
 
 use super::{
-    IndexEntry,
-    keys::{Order, read_delayed, read_queued, read_url},
+    IndexEntry, Rank, is_demoted,
+    keys::{Order, read_delayed, read_queued_rank, read_url},
 };
 use crate::offsets::Offsets;
 
@@ -56,11 +56,16 @@ impl States {
         set.contains(entry.offset) && self.demoted.contains(entry.offset) == entry.demoted
     }
 
+    /// Returns `true` if this is the present rank of a queued URL.
+    pub(super) fn is_queued(&self, rank: Rank) -> bool {
+        self.queued.contains(rank.1) && self.demoted.contains(rank.1) == is_demoted(rank)
+    }
+
     /// Returns `true` if a key of a table is that of a URL in this order.
     pub(super) fn has(&self, order: Order, key: &[u8]) -> bool {
         match order {
             Order::Urls => read_url(key).is_some_and(|(_, offset)| self.is_live(offset)),
-            Order::Queued => read_queued(key).is_some_and(|entry| self.is_current(&entry)),
+            Order::Queued => read_queued_rank(key).is_some_and(|(_, rank)| self.is_queued(rank)),
             Order::Delayed => read_delayed(key).is_some_and(|(_, entry)| self.is_current(&entry)),
         }
     }

@@ -94,14 +94,8 @@ impl Table {
 
     /// Returns a cursor at the first key that is not below `from`, which may be the start of a key.
     pub(super) fn seek(self: &Arc<Self>, order: Order, from: &[u8]) -> io::Result<Cursor> {
-        let (size, section) = (order.key_bytes(), &self.sections[order as usize]);
-        let block = partition_point(&section.firsts, size, from).saturating_sub(1);
-        let mut cursor = Cursor { table: self.clone(), order, block: vec![], at: 0, next: block as u64 * BLOCK };
-        cursor.read_block()?;
-        cursor.at = partition_point(&cursor.block, size, from) * size;
-        if cursor.at == cursor.block.len() {
-            cursor.read_block()?;
-        }
+        let mut cursor = Cursor::new(self, order);
+        cursor.seek(from)?;
         Ok(cursor)
     }
 
@@ -144,6 +138,26 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// Returns a cursor before the first key.
+    pub(super) fn new(table: &Arc<Table>, order: Order) -> Self {
+        Self { table: table.clone(), order, block: vec![], at: 0, next: 0 }
+    }
+
+    /// Moves forward to the first key that is not below `from`, which may be the start of a key.
+    pub(super) fn seek(&mut self, from: &[u8]) -> io::Result<()> {
+        let (size, firsts) = (self.order.key_bytes(), &self.table.sections[self.order as usize].firsts);
+        let next = self.next.div_ceil(BLOCK) as usize;
+        if firsts.get(next * size..).is_some_and(|following| following.get(..size).is_some_and(|first| first < from)) {
+            let block = next + partition_point(&firsts[next * size..], size, from).saturating_sub(1);
+            self.next = block as u64 * BLOCK;
+            self.read_block()?;
+        } else if self.block.is_empty() {
+            self.read_block()?;
+        }
+        self.at += partition_point(&self.block[self.at..], size, from) * size;
+        if self.at == self.block.len() { self.read_block() } else { Ok(()) }
+    }
+
     /// Returns the key at this position; `None` at the end.
     pub(super) fn key(&self) -> Option<&[u8]> {
         self.block.get(self.at..self.at + self.order.key_bytes())
@@ -281,6 +295,29 @@ mod tests {
                     let expected: Vec<_> = keys.iter().filter(|key| &key[..] >= from).cloned().collect();
                     prop_assert_eq!(read(table.seek(order, from).unwrap()), expected);
                     prop_assert_eq!(table.keys(order), keys.len() as u64);
+                }
+            }
+        }
+
+        #[test]
+        fn a_cursor_that_moves_forward_has_the_keys_of_one_that_seeks_at_once(
+            queued in keys(Order::Queued), mut to in prop::collection::vec(0u16..150, 1..20), read in 0usize..6,
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let table = written(directory.path(), &[BTreeSet::new(), queued, BTreeSet::new()]);
+            to.sort_unstable();
+            let (mut cursor, mut last) = (Cursor::new(&table, Order::Queued), vec![]);
+            for to in to {
+                // It never moves back.
+                let from = [&last[..], &[0]].concat().max([&to.to_be_bytes()[..], &[1, 1]].concat());
+                cursor.seek(&from).unwrap();
+                let mut fresh = table.seek(Order::Queued, &from).unwrap();
+                for _ in 0..read {
+                    prop_assert_eq!(cursor.key(), fresh.key());
+                    let Some(key) = cursor.key() else { break };
+                    last = key.to_vec();
+                    cursor.advance().unwrap();
+                    fresh.advance().unwrap();
                 }
             }
         }

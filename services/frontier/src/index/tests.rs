@@ -77,16 +77,17 @@ fn said(index: &mut dyn Index) -> Said {
     let mut each = vec![];
     index.each(&mut |entry| each.push(entry)).unwrap();
     each.sort_by_key(|entry| entry.offset);
-    let sites = (0..3).map(|site| QueueKey::of(&waiting(site, 0, 0).context));
-    let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
-    let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
+    let mut sites: Vec<_> = (0..3).map(|site| QueueKey::of(&waiting(site, 0, 0).context)).collect();
+    sites.sort_unstable();
+    let queues_from = |from: Rank| sites.iter().map(|site| (*site, from)).collect::<Vec<_>>();
+    let from_ranks = [(0, 0), (1, 20)].map(|from| index.queued(&queues_from(from), 5).unwrap());
     let delayed = index.delayed(None, 200, 7).unwrap();
     for (number, (_, entry)) in delayed.iter().enumerate() {
         let behind = index.delayed(Some(*entry), 200, 7).unwrap();
         assert_eq!(behind[..delayed.len() - number - 1], delayed[number + 1..]);
         assert_eq!(index.delayed(Some(*entry), 0, 7).unwrap(), [], "a time before the entry");
     }
-    (entries, each, queues, delayed, index.outdated().clone())
+    (entries, each, from_ranks.concat(), delayed, index.outdated().clone())
 }
 
 proptest! {

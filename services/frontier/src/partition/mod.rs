@@ -20,8 +20,9 @@ mod releases;
 mod restore;
 mod site_cap;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
+use foldhash::HashMap;
 use orbweaver_log::{Offset, Partition, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Dispatch, DispatchId, FrontierUrl, Millis, Outcome, OutcomeKind, topic};
 use orbweaver_patterns::Patterns;
@@ -170,12 +171,12 @@ impl PartitionFrontier {
             owner: Owner { partition, epoch: 0, assignment: 0, next_sequence: 0 },
             end: index.position().map_or(0, |position| position.offset + 1),
             index,
-            active: HashMap::new(),
+            active: HashMap::default(),
             idle: Offsets::default(),
             next_wake_ms: None,
             sites: SiteQueues::new(config.default_interval_ms),
             leases: Leases::default(),
-            found: HashMap::new(),
+            found: HashMap::default(),
             copies: BTreeMap::new(),
             outdated: BTreeMap::new(),
             patterns: Patterns::new(patterns::PATTERN_BYTES),
@@ -353,7 +354,7 @@ impl PartitionFrontier {
     pub fn busiest(&mut self, most: usize) -> Result<Vec<SiteLoad>, IndexError> {
         let mut named = vec![];
         for (site, waiting, low) in self.sites.busiest(most) {
-            if let Some((_, offset)) = self.index.queued(site, low, 1)?.first() {
+            if let Some((_, offset)) = self.index.queued(&[(site, low)], 1)?.iter().flatten().next() {
                 let site = self.index.waiting(*offset)?.context.site;
                 named.push(SiteLoad { site, waiting: waiting.into() });
             }
