@@ -60,19 +60,19 @@ struct RecordFile {
     /// Position at which the next group is written.
     end: u64,
     /// First offsets and positions of the groups, both ascending.
-    groups: Vec<GroupPlace>,
+    groups: Vec<GroupEntry>,
 }
 
-/// Position of a group in its file.
+/// First offset and position of a group in its file.
 #[derive(Clone, Copy)]
-struct GroupPlace {
+struct GroupEntry {
     /// First offset of the group: its distance from the first one of the file.
     first: u32,
     /// Position, in bytes, in 48 bits.
     position: [u16; 3],
 }
 
-impl GroupPlace {
+impl GroupEntry {
     #[allow(clippy::cast_possible_truncation, reason = "parts of a position")]
     fn new(first: u32, position: u64) -> Self {
         Self { first, position: [0, 16, 32].map(|bits| (position >> bits) as u16) }
@@ -157,7 +157,7 @@ impl Records {
         }
         let number = file_of(offset);
         let Some(file) = self.files.get(&number) else { return Ok(None) };
-        let Some(position) = file.place_of(offset) else { return Ok(None) };
+        let Some(position) = file.position_of(offset) else { return Ok(None) };
         if self.read != Some((number, position)) {
             self.read = None;
             if !file.read(position, &mut self.compressed)? || self.group.decompress(&self.compressed).is_none() {
@@ -207,11 +207,11 @@ impl RecordFile {
         let first = in_file(first);
         let end = self.groups.partition_point(|group| group.first < first);
         self.groups.truncate(end);
-        self.groups.push(GroupPlace::new(first, position));
+        self.groups.push(GroupEntry::new(first, position));
     }
 
     /// Returns the position of the group that has the record of an offset, if there is one.
-    fn place_of(&self, offset: Offset) -> Option<u64> {
+    fn position_of(&self, offset: Offset) -> Option<u64> {
         let offset = in_file(offset);
         let behind = self.groups.partition_point(|group| group.first <= offset);
         Some(self.groups[..behind].last()?.position())
@@ -225,20 +225,20 @@ impl RecordFile {
         table: &mut CompressTable,
     ) -> io::Result<()> {
         let Some((first, _)) = records.first_key_value() else { return Ok(()) };
-        let (mut bytes, mut places) = (Vec::with_capacity(buffer.len() / 2), vec![(*first, self.end)]);
+        let (mut bytes, mut entries) = (Vec::with_capacity(buffer.len() / 2), vec![(*first, self.end)]);
         let mut group = Group::starting_at(*first);
         for (offset, range) in records {
             if group.len() >= GROUP_BYTES {
                 group.compress(&mut bytes, table)?;
                 group = Group::starting_at(*offset);
-                places.push((*offset, self.end + bytes.len() as u64));
+                entries.push((*offset, self.end + bytes.len() as u64));
             }
             group.add(*offset, &buffer[range.clone()]);
         }
         group.compress(&mut bytes, table)?;
         self.file.with(|file| file.write_all_at(&bytes, self.end))?;
         self.end += bytes.len() as u64;
-        places.into_iter().for_each(|(first, position)| self.add_group(first, position));
+        entries.into_iter().for_each(|(first, position)| self.add_group(first, position));
         Ok(())
     }
 

@@ -56,7 +56,7 @@ impl SiteQueue {
         self.head.as_ref().map_or(Some(self.read_from), |head| head.rest())
     }
 
-    /// Does so if few ranks are read ahead, and the queue is not paused for longer.
+    /// Returns that rank if few others are read ahead, and the queue is not paused for longer than [`SOON_MS`].
     fn read_soon(&self, now: Millis) -> Option<Rank> {
         let is_short = self.head.as_ref().is_none_or(|head| head.is_short());
         let is_paused = self.capped || self.resume_at_ms > now.saturating_add(SOON_MS);
