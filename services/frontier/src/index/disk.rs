@@ -179,28 +179,41 @@ impl DiskIndex {
         let mut found: Vec<Vec<Rank>> = queues.iter().map(in_memory).collect();
         for table in &self.tables {
             let mut cursor = Cursor::new(table, Order::Queued);
-            for ((site, from), found) in queues.iter().zip(&mut found) {
-                // The oldest table is the largest: its ranks bound what the others can add.
-                let last = if found.len() < most { END_RANK } else { found.last().copied().unwrap_or_default() };
-                let before = found.len();
-                cursor.seek(&queued_from(*site, *from))?;
-                while let Some((_, rank)) =
-                    cursor.key().and_then(read_queued_rank).filter(|(of, rank)| of == site && *rank < last)
-                    && found.len() - before < most
-                {
-                    if self.states.is_queued(rank) {
-                        found.push(rank);
-                    }
-                    cursor.advance()?;
-                }
-                if found.len() > before && before > 0 {
-                    found.sort_unstable();
-                    found.dedup();
-                    found.truncate(most);
-                }
+            for (queue, found) in queues.iter().zip(&mut found) {
+                self.add_queued(&mut cursor, *queue, most, found)?;
             }
         }
         Ok(found)
+    }
+
+    /// Adds the ranks of a queue in a table, as far as they are among the first `most`.
+    fn add_queued(
+        &self,
+        cursor: &mut Cursor,
+        (site, from): (QueueKey, Rank),
+        most: usize,
+        found: &mut Vec<Rank>,
+    ) -> io::Result<()> {
+        // The oldest table is the largest: its ranks bound what the others can add.
+        let last = if found.len() < most { END_RANK } else { found.last().copied().unwrap_or_default() };
+        let before = found.len();
+        cursor.seek(&queued_from(site, from))?;
+        while found.len() - before < most
+            && let Some((of, rank)) = cursor.key().and_then(read_queued_rank)
+            && of == site
+            && rank < last
+        {
+            if self.states.is_queued(rank) {
+                found.push(rank);
+            }
+            cursor.advance()?;
+        }
+        if before > 0 && found.len() > before {
+            found.sort_unstable();
+            found.dedup();
+            found.truncate(most);
+        }
+        Ok(())
     }
 
     /// Returns the delayed URLs of each table, the first `most` from a key on until a time; not sorted.

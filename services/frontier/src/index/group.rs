@@ -23,8 +23,8 @@ pub(super) struct Group {
     bytes: Vec<u8>,
 }
 
-/// Returns the first offset and the size of the compressed group that begins with `head`. `None` if there is no group, as
-/// where a file has zeros; a damaged one is not recognized.
+/// Returns the first offset and the size of the compressed group that begins with `head`. `None` for zeros, which are no
+/// group; damage is not recognized.
 pub(super) fn extent(head: &[u8]) -> Option<(Offset, usize)> {
     let compressed = u32::from_le_bytes(*head.get(4..)?.first_chunk()?) as usize;
     let first = Offset::from_le_bytes(*head.get(HEAD - 8..)?.first_chunk()?);

@@ -2,8 +2,8 @@
 //! and never changed; a file is deleted when all of its records have ended. The re-append of old records
 //! (docs/protocol.md#re-append) bounds what the files hold of ended ones.
 //!
-//! Records that are written together are compressed in groups of a few kilobytes: URLs of one page and site have most of
-//! their bytes in common. In memory are the first offset and the position of each group; at the start they are read from
+//! Records that are written together are compressed in groups of a few kilobytes, since URLs of one page and site have most
+//! bytes in common. In memory are the first offset and the position of each group; at the start they are read from
 //! the groups, from one to the next. A replay writes records once more: of those of an offset, the last one counts.
 //!
 //! Nothing is synced: after a power failure records may be missing or damaged. Checksums and offsets show it.
@@ -64,33 +64,13 @@ struct RecordFile {
 }
 
 /// First offset and position of a group in its file.
-#[derive(Clone, Copy)]
 struct GroupEntry {
-    /// First offset of the group: its distance from the first one of the file.
-    first: u32,
-    /// Position, in bytes, in 48 bits.
-    position: [u16; 3],
-}
-
-impl GroupEntry {
-    #[allow(clippy::cast_possible_truncation, reason = "parts of a position")]
-    fn new(first: u32, position: u64) -> Self {
-        Self { first, position: [0, 16, 32].map(|bits| (position >> bits) as u16) }
-    }
-
-    fn position(self) -> u64 {
-        let [low, middle, high] = self.position.map(u64::from);
-        low | middle << 16 | high << 32
-    }
+    first: Offset,
+    position: u64,
 }
 
 fn file_of(offset: Offset) -> u64 {
     offset >> FILE_BITS
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "less than FILE_BITS bits")]
-fn in_file(offset: Offset) -> u32 {
-    (offset % (1 << FILE_BITS)) as u32
 }
 
 impl Records {
@@ -198,23 +178,24 @@ impl RecordFile {
             opened.add_group(first, opened.end);
             opened.end += size as u64;
         }
-        // A group that was not written whole is written over.
+        if opened.end < length {
+            // A group that was not written whole.
+            opened.file.with(|file| file.set_len(opened.end))?;
+        }
         Ok(opened)
     }
 
     /// Adds a group; it has all records from its first one on that count.
     fn add_group(&mut self, first: Offset, position: u64) {
-        let first = in_file(first);
         let end = self.groups.partition_point(|group| group.first < first);
         self.groups.truncate(end);
-        self.groups.push(GroupEntry::new(first, position));
+        self.groups.push(GroupEntry { first, position });
     }
 
     /// Returns the position of the group that has the record of an offset, if there is one.
     fn position_of(&self, offset: Offset) -> Option<u64> {
-        let offset = in_file(offset);
         let behind = self.groups.partition_point(|group| group.first <= offset);
-        Some(self.groups[..behind].last()?.position())
+        Some(self.groups[..behind].last()?.position)
     }
 
     /// Appends records, which `buffer` has in these ranges.
@@ -316,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_or_a_power_failure_left_at_the_end_of_a_file_is_written_over() {
+    fn what_a_kill_or_a_power_failure_left_at_the_end_of_a_file_is_cut_off() {
         for zeros in [false, true] {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("records");
