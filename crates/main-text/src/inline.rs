@@ -1,0 +1,176 @@
+//! HTML of the text of one block.
+
+use url::Url;
+
+use crate::MarkdownOptions;
+use crate::html::absolute;
+use crate::outline::{Block, Mark, Outline, Piece};
+
+/// Writer of the text of blocks.
+pub(crate) struct Inline<'a> {
+    outline: &'a Outline,
+    /// Absolute address of each link, if it leads to a page.
+    addresses: Vec<Option<String>>,
+    base: Url,
+    options: MarkdownOptions,
+}
+
+/// An open mark: where its start tag begins and ends in the output, if it has one.
+type OpenMark = (Mark, usize, usize);
+
+impl<'a> Inline<'a> {
+    pub(crate) fn new(outline: &'a Outline, base: &Url, options: MarkdownOptions) -> Self {
+        let own = outline.base.as_ref().and_then(|own| base.join(own.trim()).ok());
+        let base = own.unwrap_or_else(|| base.clone());
+        let addresses = outline.links.iter().map(|link| absolute(&link.address, &base)).collect();
+        Self { outline, addresses, base, options }
+    }
+
+    fn pieces(&self, block: &Block) -> &[Piece] {
+        self.outline.pieces.get(block.pieces.start as usize..block.pieces.end as usize).unwrap_or_default()
+    }
+
+    /// Returns the text of a block with its marks.
+    pub(crate) fn of(&self, block: &Block) -> String {
+        let mut out = String::new();
+        let mut open: Vec<OpenMark> = vec![];
+        for piece in self.pieces(block) {
+            match piece {
+                Piece::Text(range) => write_text(&mut out, &mut open, self.outline.text_of(range)),
+                Piece::Break => out.push_str("<br>"),
+                Piece::Open(mark) => {
+                    let start = out.len();
+                    self.write_start(*mark, &mut out);
+                    open.push((*mark, start, out.len()));
+                }
+                Piece::Close(mark) => self.close(*mark, &mut out, &mut open),
+                Piece::Image(index) => self.write_image(*index, &mut out),
+                Piece::Box(is_checked) => {
+                    out.push_str(if *is_checked { "<input type=\"checkbox\" checked>" } else { "<input type=\"checkbox\">" });
+                }
+            }
+        }
+        let mut text = out.as_str().trim();
+        // A line break at either end means nothing.
+        while let Some(rest) = text.strip_suffix("<br>").or_else(|| text.strip_prefix("<br>")) {
+            text = rest.trim();
+        }
+        text.to_owned()
+    }
+
+    /// Writes the text of a block as it is.
+    pub(crate) fn write_code(&self, block: &Block, out: &mut String) {
+        for piece in self.pieces(block) {
+            match piece {
+                Piece::Text(range) => escape(self.outline.text_of(range), out),
+                Piece::Break => out.push('\n'),
+                _ => {}
+            }
+        }
+    }
+
+    fn address(&self, link: u32) -> Option<&str> {
+        self.addresses.get(link as usize)?.as_deref()
+    }
+
+    fn write_start(&self, mark: Mark, out: &mut String) {
+        match mark {
+            Mark::Strong => out.push_str("<strong>"),
+            Mark::Emphasis => out.push_str("<em>"),
+            Mark::Deleted => out.push_str("<del>"),
+            Mark::Code => out.push_str("<code>"),
+            Mark::Link(link) => {
+                let Some(address) = self.address(link) else { return };
+                out.push_str("<a href=\"");
+                escape(address, out);
+                write_title(&self.outline.links[link as usize].title, out);
+                out.push('>');
+            }
+        }
+    }
+
+    fn close(&self, mark: Mark, out: &mut String, open: &mut Vec<OpenMark>) {
+        let Some((_, start, inner)) = open.pop() else { return };
+        if out.len() == inner {
+            out.truncate(start);
+            return;
+        }
+        let tag = match mark {
+            Mark::Strong => "</strong>",
+            Mark::Emphasis => "</em>",
+            Mark::Deleted => "</del>",
+            Mark::Code => "</code>",
+            Mark::Link(link) if self.address(link).is_some() => "</a>",
+            Mark::Link(_) => return,
+        };
+        // White space at the end of a mark moves out of it: Markdown has none there.
+        let length = out.trim_end().len().max(inner);
+        let space = out.split_off(length);
+        out.push_str(tag);
+        out.push_str(&space);
+    }
+
+    fn write_image(&self, index: u32, out: &mut String) {
+        if !self.options.images {
+            return;
+        }
+        let Some(image) = self.outline.images.get(index as usize) else { return };
+        let Some(address) = absolute(&image.address, &self.base) else { return };
+        out.push_str("<img src=\"");
+        escape(&address, out);
+        out.push_str("\" alt=\"");
+        escape(&fold(&image.text), out);
+        write_title(&image.title, out);
+        out.push('>');
+    }
+}
+
+/// Ends an attribute, and writes a title if there is one.
+fn write_title(title: &str, out: &mut String) {
+    let title = fold(title);
+    if !title.is_empty() {
+        out.push_str("\" title=\"");
+        escape(&title, out);
+    }
+    out.push('"');
+}
+
+fn fold(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Writes text; white space directly after the start of marks moves in front of them.
+fn write_text(out: &mut String, open: &mut [OpenMark], text: &str) {
+    let rest = text.trim_start();
+    let space = &text[..text.len() - rest.len()];
+    let begun = open.iter().rev().take_while(|(_, start, inner)| *inner == out.len() || *inner == *start).count();
+    let is_fresh = open.last().is_some_and(|(_, _, inner)| *inner == out.len());
+    if space.is_empty() || !is_fresh {
+        escape(text, out);
+        return;
+    }
+    // Marks of which each begins where the one around it ends.
+    let mut first = open.len() - 1;
+    while first > open.len() - begun && open[first - 1].2 == open[first].1 {
+        first -= 1;
+    }
+    out.insert_str(open[first].1, space);
+    for (_, start, inner) in &mut open[first..] {
+        *start += space.len();
+        *inner += space.len();
+    }
+    escape(rest, out);
+}
+
+/// Writes text as HTML.
+pub(crate) fn escape(text: &str, out: &mut String) {
+    for char in text.chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            _ => out.push(char),
+        }
+    }
+}
