@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::inline::Inline;
+use crate::inline::{Inline, LIST_END};
 use crate::outline::{Block, BlockKind, Element, Outline};
 use crate::selection::{Part, Selection};
 use crate::tag::Tag;
@@ -96,6 +96,16 @@ impl Writer<'_> {
 
     fn open(&mut self, key: Key) {
         let element = &self.outline.elements[key.0 as usize];
+        let is_like_last = match key.1 {
+            Kind::Bullets => self.out.ends_with("</ul>"),
+            Kind::Numbers => self.out.ends_with("</ol>"),
+            _ => false,
+        };
+        if is_like_last {
+            self.out.push_str("<p>");
+            self.out.push(LIST_END);
+            self.out.push_str("</p>");
+        }
         match key.1 {
             Kind::Quote => self.out.push_str("<blockquote>"),
             Kind::Bullets => self.out.push_str("<ul>"),

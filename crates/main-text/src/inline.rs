@@ -6,6 +6,14 @@ use crate::MarkdownOptions;
 use crate::html::absolute;
 use crate::outline::{Block, Mark, Outline, Piece};
 
+/// Sign between the parts of a word, which is removed from the Markdown.
+pub(crate) const JOINT: char = '\u{e000}';
+/// Signs in place of the boxes of a list of tasks, whose brackets would be taken for text.
+pub(crate) const CHECKED: char = '\u{e001}';
+pub(crate) const UNCHECKED: char = '\u{e002}';
+/// Sign in place of the comment between two lists, which Markdown would take for one.
+pub(crate) const LIST_END: char = '\u{e003}';
+
 /// Writer of the text of blocks.
 pub(crate) struct Inline<'a> {
     outline: &'a Outline,
@@ -34,7 +42,8 @@ impl<'a> Inline<'a> {
     pub(crate) fn of(&self, block: &Block) -> String {
         let mut out = String::new();
         let mut open: Vec<OpenMark> = vec![];
-        for piece in self.pieces(block) {
+        let pieces = self.pieces(block);
+        for (at, piece) in pieces.iter().enumerate() {
             match piece {
                 Piece::Text(range) => write_text(&mut out, &mut open, self.outline.text_of(range)),
                 Piece::Break => out.push_str("<br>"),
@@ -43,11 +52,16 @@ impl<'a> Inline<'a> {
                     self.write_start(*mark, &mut out);
                     open.push((*mark, start, out.len()));
                 }
-                Piece::Close(mark) => self.close(*mark, &mut out, &mut open),
-                Piece::Image(index) => self.write_image(*index, &mut out),
-                Piece::Box(is_checked) => {
-                    out.push_str(if *is_checked { "<input type=\"checkbox\" checked>" } else { "<input type=\"checkbox\">" });
+                Piece::Close(mark) => {
+                    let Some(own) = open.pop() else { continue };
+                    if self.is_readable(own, &out, &pieces[at + 1..]) {
+                        self.close(*mark, own, &mut out);
+                    } else {
+                        out.replace_range(own.1..own.2, "");
+                    }
                 }
+                Piece::Image(index) => self.write_image(*index, &mut out),
+                Piece::Box(is_checked) => out.extend([if *is_checked { CHECKED } else { UNCHECKED }, ' ']),
             }
         }
         let mut text = out.as_str().trim();
@@ -81,6 +95,10 @@ impl<'a> Inline<'a> {
             Mark::Code => out.push_str("<code>"),
             Mark::Link(link) => {
                 let Some(address) = self.address(link) else { return };
+                // Without it, a space is put in front of the link.
+                if out.ends_with(|char: char| !char.is_whitespace()) {
+                    out.push(JOINT);
+                }
                 out.push_str("<a href=\"");
                 escape(address, out);
                 write_title(&self.outline.links[link as usize].title, out);
@@ -89,8 +107,25 @@ impl<'a> Inline<'a> {
         }
     }
 
-    fn close(&self, mark: Mark, out: &mut String, open: &mut Vec<OpenMark>) {
-        let Some((_, start, inner)) = open.pop() else { return };
+    /// Returns `false` for emphasis that Markdown would read as plain signs: with punctuation at its edge, and a letter
+    /// directly outside, which is common in languages without spaces.
+    fn is_readable(&self, (mark, start, inner): OpenMark, out: &str, next: &[Piece]) -> bool {
+        if !matches!(mark, Mark::Strong | Mark::Emphasis | Mark::Deleted) {
+            return true;
+        }
+        let next = next.iter().find_map(|piece| match piece {
+            Piece::Text(range) => self.outline.text_of(range).chars().next(),
+            _ => None,
+        });
+        let is_sign = |char: Option<char>| char.is_some_and(|char| !char.is_alphanumeric() && !char.is_whitespace() && !"<>".contains(char));
+        let is_letter = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
+        let inside = &out[inner..];
+        let breaks_start = is_sign(inside.chars().next()) && is_letter(out[..start].chars().next_back());
+        let breaks_end = is_sign(inside.chars().next_back()) && is_letter(next);
+        !breaks_start && !breaks_end
+    }
+
+    fn close(&self, mark: Mark, (_, start, inner): OpenMark, out: &mut String) {
         if out.len() == inner {
             out.truncate(start);
             return;
@@ -170,6 +205,7 @@ pub(crate) fn escape(text: &str, out: &mut String) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
+            JOINT | CHECKED | UNCHECKED | LIST_END => {}
             _ => out.push(char),
         }
     }
