@@ -27,7 +27,8 @@ fn main() -> io::Result<()> {
         ["markdown", file] => {
             for line in std::fs::read_to_string(file)?.lines() {
                 let row: Value = serde_json::from_str(line)?;
-                let base = Url::parse(row["base"].as_str().unwrap_or("https://example.com/")).map_err(io::Error::other)?;
+                let base =
+                    Url::parse(row["base"].as_str().unwrap_or("https://example.com/")).map_err(io::Error::other)?;
                 let page = MainText::whole(row["html"].as_str().unwrap_or_default());
                 let markdown = page.markdown(&base, MarkdownOptions { images: true });
                 writeln!(out, "{}", json!({ "id": row["id"], "markdown": markdown }))?;

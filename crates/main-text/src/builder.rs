@@ -10,6 +10,8 @@ use crate::words::{Groups, groups_of};
 const MAX_DEPTH: usize = 500;
 /// Maximum number of blocks; further ones are left out.
 const MAX_BLOCKS: usize = 20_000;
+/// Number of blocks from which those without text are left out, so that there is room for text.
+const MAX_BARE_BLOCKS: usize = MAX_BLOCKS / 2;
 /// Maximum number of elements; the text of further ones belongs to their parents.
 const MAX_ELEMENTS: usize = 100_000;
 
@@ -188,7 +190,8 @@ impl Builder {
     }
 
     fn add_block(&mut self, block: Block) {
-        if self.outline.blocks.len() >= MAX_BLOCKS {
+        let is_bare = matches!(block.kind, BlockKind::Empty | BlockKind::Rule);
+        if self.outline.blocks.len() >= if is_bare { MAX_BARE_BLOCKS } else { MAX_BLOCKS } {
             self.outline.is_cut = true;
             return;
         }

@@ -34,12 +34,16 @@ fn probabilities(sums: &Sums<'_>) -> Vec<f32> {
     let judged: Vec<f32> = features.rows().map(|row| first.probability(row)).collect();
     let surroundings = Surroundings::of(sums, &judged);
     let mut row = Vec::with_capacity(features.width + WIDTH);
-    features.rows().enumerate().map(|(at, own)| {
-        row.clear();
-        row.extend_from_slice(own);
-        surroundings.add_to(&mut row, at);
-        second.probability(&row)
-    }).collect()
+    features
+        .rows()
+        .enumerate()
+        .map(|(at, own)| {
+            row.clear();
+            row.extend_from_slice(own);
+            surroundings.add_to(&mut row, at);
+            second.probability(&row)
+        })
+        .collect()
 }
 
 /// Returns the numbers of the surroundings of each block, given a probability of each.

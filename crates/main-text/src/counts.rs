@@ -45,7 +45,8 @@ struct Finder {
 }
 
 static FINDER: LazyLock<Option<Finder>> = LazyLock::new(|| {
-    let phrases = || PHRASES.iter().enumerate().flat_map(|(group, list)| list.split('|').map(move |text| (group, text)));
+    let phrases =
+        || PHRASES.iter().enumerate().flat_map(|(group, list)| list.split('|').map(move |text| (group, text)));
     let groups = phrases().map(|(group, _)| group as u8).collect();
     let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(phrases().map(|(_, text)| text)).ok()?;
     Some(Finder { automaton, groups })
@@ -181,9 +182,11 @@ pub(crate) fn word_hashes(text: &str) -> Vec<u64> {
         if word.chars().any(is_chinese) {
             hashes.extend(word.chars().map(u64::from));
         } else {
-            hashes.push(word.chars().flat_map(char::to_lowercase).fold(0xcbf2_9ce4_8422_2325_u64, |hash, char| {
-                (hash ^ u64::from(char)).wrapping_mul(0x0100_0000_01b3)
-            }));
+            hashes.push(
+                word.chars().flat_map(char::to_lowercase).fold(0xcbf2_9ce4_8422_2325_u64, |hash, char| {
+                    (hash ^ u64::from(char)).wrapping_mul(0x0100_0000_01b3)
+                }),
+            );
         }
     }
     hashes.sort_unstable();

@@ -194,9 +194,13 @@ fn add_elements(row: &mut Vec<f32>, page: &Page<'_>, at: usize) {
     ]);
     row.extend((0..WITHIN.len()).map(|kind| flag(within.0, kind)));
     let distances = &page.sums.distances[block.element as usize];
-    row.extend(distances.iter().enumerate().map(|(group, distance)| {
-        if block.groups.contains(group) { -1.0 } else { f32::from(*distance) }
-    }));
+    row.extend(
+        distances.iter().enumerate().map(
+            |(group, distance)| {
+                if block.groups.contains(group) { -1.0 } else { f32::from(*distance) }
+            },
+        ),
+    );
     // The nearest of all hints that speak for page furniture.
     let furniture = [7, 9, 10, 11, 12, 13, 14, 15, 16, 27].map(|group| distances[group]);
     row.push(f32::from(furniture.into_iter().min().unwrap_or(FAR)));
@@ -231,7 +235,8 @@ fn add_levels(row: &mut Vec<f32>, page: &Page<'_>, at: usize) {
         page.sums.elements[common as usize].bytes / page.total.max(1.0),
         sum.link_density(),
     ]);
-    let article = outline.nearest(block, &[Tag::Article, Tag::Main]).map(|(index, _)| page.sums.elements[index as usize]);
+    let article =
+        outline.nearest(block, &[Tag::Article, Tag::Main]).map(|(index, _)| page.sums.elements[index as usize]);
     row.push(article.map_or(-1.0, |sum| sum.bytes / page.total.max(1.0)));
 }
 

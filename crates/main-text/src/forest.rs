@@ -35,11 +35,12 @@ impl Forest {
         let trees = u16::from_le_bytes([byte(bytes)?, byte(bytes)?]);
         for _ in 0..trees {
             forest.starts.push((forest.nodes.len() as u32, forest.leaves.len() as u32));
-            let nodes = byte(bytes).filter(|nodes| *nodes < LEAF)?;
+            let nodes = byte(bytes).filter(|nodes| (1..LEAF).contains(nodes))?;
             for at in 0..nodes {
                 let (feature, threshold) = (byte(bytes)?, float(bytes)?);
                 let children = [byte(bytes)?, byte(bytes)?];
-                let is_valid = |child: u8| if child < LEAF { child > at && child < nodes } else { child - LEAF <= nodes };
+                let is_valid =
+                    |child: u8| if child < LEAF { child > at && child < nodes } else { child - LEAF <= nodes };
                 if !children.into_iter().all(is_valid) {
                     return None;
                 }
@@ -64,9 +65,7 @@ impl Forest {
 
     fn leaf(&self, (nodes, leaves): (u32, u32), row: &[f32]) -> f32 {
         let mut at = 0;
-        loop {
-            // Only a tree of one leaf has no node here, which is the first of the next tree or none.
-            let Some(node) = self.nodes.get(nodes as usize + at) else { break };
+        while let Some(node) = self.nodes.get(nodes as usize + at) {
             let child = node.children[usize::from(row[usize::from(node.feature)] > node.threshold)];
             if child >= LEAF {
                 at = usize::from(child - LEAF);

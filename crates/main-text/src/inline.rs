@@ -117,7 +117,9 @@ impl<'a> Inline<'a> {
             Piece::Text(range) => self.outline.text_of(range).chars().next(),
             _ => None,
         });
-        let is_sign = |char: Option<char>| char.is_some_and(|char| !char.is_alphanumeric() && !char.is_whitespace() && !"<>".contains(char));
+        let is_sign = |char: Option<char>| {
+            char.is_some_and(|char| !char.is_alphanumeric() && !char.is_whitespace() && !"<>".contains(char))
+        };
         let is_letter = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
         let inside = &out[inner..];
         let breaks_start = is_sign(inside.chars().next()) && is_letter(out[..start].chars().next_back());

@@ -77,8 +77,12 @@ impl Selection {
     fn complete_rows(&mut self, outline: &Outline) {
         let row_of = |at: usize| self.cell(outline, &outline.blocks[at]).map(|(row, _)| row);
         let rows: Vec<Option<u32>> = (0..self.parts.len()).map(row_of).collect();
-        let selected: HashSet<u32> =
-            rows.iter().zip(&self.parts).filter(|(_, part)| **part == Part::Written).filter_map(|(row, _)| *row).collect();
+        let selected: HashSet<u32> = rows
+            .iter()
+            .zip(&self.parts)
+            .filter(|(_, part)| **part == Part::Written)
+            .filter_map(|(row, _)| *row)
+            .collect();
         for (row, part) in rows.iter().zip(&mut self.parts) {
             if *part == Part::Left && row.is_some_and(|row| selected.contains(&row)) {
                 *part = Part::EmptyCell;

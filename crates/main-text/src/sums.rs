@@ -232,5 +232,9 @@ pub(crate) fn shown_texts(outline: &Outline) -> Vec<u32> {
     let (hidden, shown): (Vec<u32>, Vec<u32>) = texts.partition(without_script);
     let bytes = |texts: &[u32]| texts.iter().map(|index| outline.blocks[*index as usize].text.len()).sum::<usize>();
     let (few, more) = (bytes(&shown), bytes(&hidden));
-    if few < MIN_SHOWN_BYTES && few < more { (0..outline.blocks.len() as u32).filter(|index| is_text(&outline.blocks[*index as usize])).collect() } else { shown }
+    if few < MIN_SHOWN_BYTES && few < more {
+        (0..outline.blocks.len() as u32).filter(|index| is_text(&outline.blocks[*index as usize])).collect()
+    } else {
+        shown
+    }
 }

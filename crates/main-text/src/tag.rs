@@ -186,10 +186,6 @@ impl Tag {
         (level < 6).then_some(level + 1)
     }
 
-    pub(crate) fn is_list(self) -> bool {
-        matches!(self, Self::OrderedList | Self::UnorderedList)
-    }
-
     pub(crate) fn is_cell(self) -> bool {
         matches!(self, Self::Cell | Self::HeadCell)
     }
@@ -201,7 +197,8 @@ impl Tag {
 
     /// Returns the elements that the start of this one ends, and those at which the search for them stops.
     pub(crate) fn implied_end(self) -> Option<(&'static [Self], &'static [Self])> {
-        const LISTS: &[Tag] = &[Tag::OrderedList, Tag::UnorderedList, Tag::Cell, Tag::HeadCell, Tag::Table, Tag::Section];
+        const LISTS: &[Tag] =
+            &[Tag::OrderedList, Tag::UnorderedList, Tag::Cell, Tag::HeadCell, Tag::Table, Tag::Section];
         const TERMS: &[Tag] = &[Tag::Term, Tag::Definition];
         const CELLS: &[Tag] = &[Tag::Cell, Tag::HeadCell, Tag::Caption];
         Some(match self {

@@ -1,5 +1,7 @@
 //! Pages that were made to exhaust a parser end, stay within limits and give their text.
 
+#![allow(clippy::expect_used)]
+
 use orbweaver_main_text::{MainText, MarkdownOptions};
 use proptest::prelude::*;
 use url::Url;
@@ -63,9 +65,31 @@ fn a_paragraph_of_five_megabytes_is_kept_whole() {
 
 #[test]
 fn markup_without_an_end_does_not_hide_the_text_before_it() {
-    for end in ["<!-- open", "<script>var a = 1;", "<style>p {", "<a href=\"open", "<a href='", "<title>open", "<textarea>open",
-        "<plaintext>", "<svg><title>", "<math><mi>", "<template><p>", "<![CDATA[", "<!DOCTYPE", "<x y=", "</", "<", "&#", "&#x110000;",
-        "&bogus;", "<noscript>", "<xmp><p>", "<select><option>", "<iframe><p>"] {
+    for end in [
+        "<!-- open",
+        "<script>var a = 1;",
+        "<style>p {",
+        "<a href=\"open",
+        "<a href='",
+        "<title>open",
+        "<textarea>open",
+        "<plaintext>",
+        "<svg><title>",
+        "<math><mi>",
+        "<template><p>",
+        "<![CDATA[",
+        "<!DOCTYPE",
+        "<x y=",
+        "</",
+        "<",
+        "&#",
+        "&#x110000;",
+        "&bogus;",
+        "<noscript>",
+        "<xmp><p>",
+        "<select><option>",
+        "<iframe><p>",
+    ] {
         keeps_its_sentence(&format!("<p>{SENTENCE}</p>{end}"));
         keeps_its_sentence(&format!("<p>{SENTENCE}</p>{}", end.repeat(2_000)));
     }
@@ -96,7 +120,10 @@ fn tables_and_lists_without_end() {
 #[test]
 fn end_tags_that_match_nothing_are_cheap_to_pass_over() {
     let open = "<div>".repeat(400);
-    keeps_its_sentence(&format!("<p>{SENTENCE}</p><section>{open}<table><tr><td>{}", "</section></p><li>".repeat(200_000)));
+    keeps_its_sentence(&format!(
+        "<p>{SENTENCE}</p><section>{open}<table><tr><td>{}",
+        "</section></p><li>".repeat(200_000)
+    ));
 }
 
 /// Returns `true` if the characters of `part` are in `text`, in their order.

@@ -1,5 +1,7 @@
 //! Main text of pages of several kinds.
 
+#![allow(clippy::expect_used)]
+
 use orbweaver_main_text::{MainText, MarkdownOptions};
 use url::Url;
 
@@ -71,9 +73,18 @@ fn the_posts_of_a_forum_are_taken() {
         )
     };
     let posts = [
-        post("sailor", "My outboard engine stops after ten minutes, and it starts again only when it is cold. What could it be?"),
-        post("mechanic", "That sounds like the fuel pump, or a blocked vent in the tank. Open the cap when it stops, and see if it helps."),
-        post("sailor", "It was the vent indeed: a wasp had built its nest in it. Thank you, the engine has been running for an hour now."),
+        post(
+            "sailor",
+            "My outboard engine stops after ten minutes, and it starts again only when it is cold. What could it be?",
+        ),
+        post(
+            "mechanic",
+            "That sounds like the fuel pump, or a blocked vent in the tank. Open the cap when it stops, and see if it helps.",
+        ),
+        post(
+            "sailor",
+            "It was the vent indeed: a wasp had built its nest in it. Thank you, the engine has been running for an hour now.",
+        ),
     ];
     let content = format!(r#"<div class="forum thread"><h1>Engine stops when warm</h1>{}</div>"#, posts.concat());
     let text = MainText::of(&page("Engine stops when warm - Boat forum", &content)).text();
@@ -138,7 +149,7 @@ fn a_table_has_a_line_per_row_and_a_tab_between_cells() {
     let html = "<table><tr><th>Port<th>Ships<tr><td>North<td>12<tr><td>South<td></table>";
     let page = MainText::whole(html);
     assert_eq!(page.text(), "Port\tShips\nNorth\t12\nSouth");
-    assert_eq!(markdown(&page), "| Port | Ships |\n| --- | --- |\n| North | 12 |\n| South |  |");
+    assert_eq!(markdown(&page), "| Port | Ships |\n| --- | --- |\n| North | 12 |\n| South | |");
 }
 
 #[test]
@@ -159,7 +170,9 @@ fn images_are_written_only_on_request() {
 
 #[test]
 fn links_to_scripts_are_text() {
-    let page = MainText::whole("<p><a href='javascript:alert(1)'>one</a> <a href=' java\nscript:alert(1)'>two</a> <a>three</a>");
+    let page = MainText::whole(
+        "<p><a href='javascript:alert(1)'>one</a> <a href=' java\nscript:alert(1)'>two</a> <a>three</a>",
+    );
     assert_eq!(markdown(&page), "one two three");
 }
 

@@ -87,9 +87,12 @@ def weights(sizes, true_size):
 
 def write_forest(model, path):
     """Writes a forest in the form that `src/forest.rs` reads."""
-    out = bytearray(struct.pack("<fH", float(model._baseline_prediction.ravel()[0]), len(model._predictors)))
-    for (tree,) in model._predictors:
-        nodes = tree.nodes
+    trees = [tree.nodes for (tree,) in model._predictors]
+    # A tree of one leaf is a part of the base.
+    base = float(model._baseline_prediction.ravel()[0]) + sum(float(nodes[0]["value"]) for nodes in trees if len(nodes) == 1)
+    trees = [nodes for nodes in trees if len(nodes) > 1]
+    out = bytearray(struct.pack("<fH", base, len(trees)))
+    for nodes in trees:
         inner = [i for i, node in enumerate(nodes) if not node["is_leaf"]]
         leaves = [i for i, node in enumerate(nodes) if node["is_leaf"]]
         place = {old: new for new, old in enumerate(inner)} | {old: 128 + new for new, old in enumerate(leaves)}
@@ -99,7 +102,7 @@ def write_forest(model, path):
             out += struct.pack("<BfBB", node["feature_idx"], node["num_threshold"], place[node["left"]], place[node["right"]])
         out += struct.pack(f"<{len(leaves)}f", *(nodes[i]["value"] for i in leaves))
     path.write_bytes(out)
-    print(f"{path}: {len(model._predictors)} trees, {len(out)} bytes")
+    print(f"{path}: {len(trees)} trees, {len(out)} bytes")
 
 
 class Training:

@@ -9,13 +9,13 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 /// A page of a set.
-pub struct Page {
-    pub id: String,
-    pub html: String,
+pub(crate) struct Page {
+    pub(crate) id: String,
+    pub(crate) html: String,
 }
 
 /// Reads the pages of the set in `dir`.
-pub fn pages(dir: &Path) -> io::Result<Vec<Page>> {
+pub(crate) fn pages(dir: &Path) -> io::Result<Vec<Page>> {
     let truth = BufReader::new(GzDecoder::new(File::open(dir.join("truth.jsonl.gz"))?));
     let mut pages = vec![];
     for line in truth.lines() {
