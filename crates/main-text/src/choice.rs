@@ -31,7 +31,8 @@ pub(crate) fn choose(sums: &Sums<'_>) -> Vec<bool> {
 fn probabilities(sums: &Sums<'_>) -> Vec<f32> {
     let (Some(first), Some(second)) = (FIRST.as_ref(), SECOND.as_ref()) else { return vec![1.0; sums.texts.len()] };
     let features = features(sums);
-    let judged: Vec<f32> = features.rows().map(|row| first.probability(row)).collect();
+    let mut room = vec![];
+    let judged: Vec<f32> = features.rows().map(|row| first.probability(row, &mut room)).collect();
     let surroundings = Surroundings::of(sums, &judged);
     let mut row = Vec::with_capacity(features.width + WIDTH);
     features
@@ -41,7 +42,7 @@ fn probabilities(sums: &Sums<'_>) -> Vec<f32> {
             row.clear();
             row.extend_from_slice(own);
             surroundings.add_to(&mut row, at);
-            second.probability(&row)
+            second.probability(&row, &mut room)
         })
         .collect()
 }

@@ -85,6 +85,24 @@ def weights(sizes, true_size):
     return (sizes + 2.0) / (true_size + 60.0)
 
 
+def in_order(nodes):
+    """The inner nodes, each with the bits of the leaves that remain where its condition holds; and the leaves from left to right."""
+    inner, leaves = [], []
+
+    def visit(at):
+        if nodes[at]["is_leaf"]:
+            leaves.append(at)
+            return
+        first = len(leaves)
+        visit(nodes[at]["left"])
+        removed = ((1 << len(leaves)) - 1) ^ ((1 << first) - 1)
+        inner.append((at, 0xffff ^ removed))
+        visit(nodes[at]["right"])
+
+    visit(0)
+    return inner, leaves
+
+
 def write_forest(model, path):
     """Writes a forest in the form that `src/forest.rs` reads."""
     trees = [tree.nodes for (tree,) in model._predictors]
@@ -93,14 +111,11 @@ def write_forest(model, path):
     trees = [nodes for nodes in trees if len(nodes) > 1]
     out = bytearray(struct.pack("<fH", base, len(trees)))
     for nodes in trees:
-        inner = [i for i, node in enumerate(nodes) if not node["is_leaf"]]
-        leaves = [i for i, node in enumerate(nodes) if node["is_leaf"]]
-        place = {old: new for new, old in enumerate(inner)} | {old: 128 + new for new, old in enumerate(leaves)}
+        inner, leaves = in_order(nodes)
         out.append(len(inner))
-        for i in inner:
-            node = nodes[i]
-            out += struct.pack("<BfBB", node["feature_idx"], node["num_threshold"], place[node["left"]], place[node["right"]])
-        out += struct.pack(f"<{len(leaves)}f", *(nodes[i]["value"] for i in leaves))
+        for node, remaining in inner:
+            out += struct.pack("<BfH", nodes[node]["feature_idx"], nodes[node]["num_threshold"], remaining)
+        out += struct.pack(f"<{len(leaves)}f", *(nodes[leaf]["value"] for leaf in leaves))
     path.write_bytes(out)
     print(f"{path}: {len(trees)} trees, {len(out)} bytes")
 
