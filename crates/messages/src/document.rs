@@ -56,6 +56,12 @@ pub struct Document {
     pub title: String,
     /// Text of the page, white space folded.
     pub text: String,
+    /// Text of the page without navigation and other boilerplate, if requested: paragraphs, separated by empty lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main_text: Option<String>,
+    /// The same as Markdown (CommonMark, with tables and strikethrough), if requested; its links are absolute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub markdown: Option<String>,
     /// Links of the page, in order.
     pub links: Vec<DocumentLink>,
     /// Crawl of the page.

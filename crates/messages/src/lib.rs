@@ -46,7 +46,7 @@ pub use metadata::{
 pub use order::{CrawlOrder, Priority, PriorityError};
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page, PageKind};
-pub use profile::FetchProfile;
+pub use profile::{FetchProfile, Markdown};
 pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitBounds, RevisitPolicy, Visits};
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};
 pub use seed::Seed;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Truncated, UrlContext, is_default};
+use crate::{Markdown, Millis, Truncated, UrlContext, is_default};
 
 /// Encoding of the body in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,12 @@ pub struct Page {
     /// Whether the document contains the decoded body, if the profile of the crawl determines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<bool>,
+    /// Whether the document contains the main text, if the profile of the crawl determines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main_text: Option<bool>,
+    /// Main text of the document as Markdown, if the profile of the crawl determines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub markdown: Option<Markdown>,
 }
 
 impl Page {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::is_default;
@@ -34,4 +35,35 @@ pub struct FetchProfile {
     /// Whether its documents contain the decoded body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<bool>,
+    /// Whether its documents contain the main text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main_text: Option<bool>,
+    /// Main text of its documents as Markdown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub markdown: Option<Markdown>,
+}
+
+/// Main text of a document as Markdown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Markdown {
+    /// With links, and without images.
+    Text,
+    /// With links and images.
+    Images,
+    /// The document has no Markdown.
+    #[default]
+    None,
+}
+
+impl Markdown {
+    /// Returns the name, as it is serialized.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Images => "images",
+            Self::None => "none",
+        }
+    }
 }

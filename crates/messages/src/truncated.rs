@@ -4,7 +4,7 @@ use std::ops::BitOrAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Parts of a page or document that are shorter than the fetched original. In JSON a list: `["body", "links", "text"]`.
+/// Parts of a page or document that are shorter than the fetched original. In JSON a list, such as `["body", "links"]`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Part>", into = "Vec<Part>")]
 pub struct Truncated {
@@ -14,6 +14,8 @@ pub struct Truncated {
     pub links: bool,
     /// The text, the title or the description is incomplete.
     pub text: bool,
+    /// The main text or its Markdown is incomplete.
+    pub main_text: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,11 +24,12 @@ enum Part {
     Body,
     Links,
     Text,
+    MainText,
 }
 
 impl Truncated {
     /// All parts.
-    pub const ALL: Self = Self { body: true, links: true, text: true };
+    pub const ALL: Self = Self { body: true, links: true, text: true, main_text: true };
 
     /// Returns `true` if no part is truncated.
     #[must_use]
@@ -40,19 +43,30 @@ impl BitOrAssign for Truncated {
         self.body |= other.body;
         self.links |= other.links;
         self.text |= other.text;
+        self.main_text |= other.main_text;
     }
 }
 
 impl From<Vec<Part>> for Truncated {
     fn from(parts: Vec<Part>) -> Self {
         let has = |part| parts.contains(&part);
-        Self { body: has(Part::Body), links: has(Part::Links), text: has(Part::Text) }
+        Self {
+            body: has(Part::Body),
+            links: has(Part::Links),
+            text: has(Part::Text),
+            main_text: has(Part::MainText),
+        }
     }
 }
 
 impl From<Truncated> for Vec<Part> {
     fn from(truncated: Truncated) -> Self {
-        let parts = [(Part::Body, truncated.body), (Part::Links, truncated.links), (Part::Text, truncated.text)];
+        let parts = [
+            (Part::Body, truncated.body),
+            (Part::Links, truncated.links),
+            (Part::Text, truncated.text),
+            (Part::MainText, truncated.main_text),
+        ];
         parts.into_iter().filter_map(|(part, is_cut)| is_cut.then_some(part)).collect()
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use orbweaver_log::RECORD_LIMIT;
-use orbweaver_messages::Page;
+use orbweaver_messages::{Markdown, Page};
 use orbweaver_settings::{Conflict, Cores, Count, GIB, MIB, Section, Size};
 use orbweaver_url::{MAX_URL_BYTES, WideDomains};
 use schemars::JsonSchema;
@@ -47,10 +47,14 @@ pub struct ExtractorConfig {
     ///
     /// A document is then larger by up to three times `max_body_bytes`.
     pub html: bool,
+    /// Add the main text to the document: without navigation and other boilerplate, with paragraphs.
+    pub main_text: bool,
+    /// Add the main text to the document as Markdown, with or without images.
+    pub markdown: Markdown,
     /// Maximum size of a body; the rest is not read.
     #[serde(with = "Size::<1, GIB>")]
     pub max_body_bytes: usize,
-    /// Maximum size of the stored text of a page.
+    /// Maximum size of the stored text of a page, of its main text, and of its Markdown.
     #[serde(with = "Size::<1, GIB>")]
     pub max_text_bytes: usize,
     /// Maximum number of links of a page in its document and in the store; further links are only followed.
@@ -99,6 +103,8 @@ impl Default for ExtractorConfig {
             max_discovered_bytes: 256 << 10,
             follow_nofollow: false,
             html: false,
+            main_text: false,
+            markdown: Markdown::None,
             max_body_bytes: 16 << 20,
             max_text_bytes: 1 << 20,
             max_links: 100_000,
@@ -120,21 +126,31 @@ impl ExtractorConfig {
         (self.pass_links.max(self.max_links), self.pass_bytes.max(self.max_links_bytes))
     }
 
-    /// Returns the settings for a page, whose crawl may have an agent of its own and determine whether its documents
-    /// contain the body.
+    /// Returns the settings for a page, whose crawl may have an agent of its own and determine what its documents
+    /// contain.
     pub(crate) fn of_page(&self, page: &Page) -> Cow<'_, Self> {
-        if page.agent.is_none() && page.html.is_none() {
+        if page.agent.is_none() && page.html.is_none() && page.main_text.is_none() && page.markdown.is_none() {
             return Cow::Borrowed(self);
         }
         let mut own = self.clone();
         own.html = page.html.unwrap_or(own.html);
+        own.main_text = page.main_text.unwrap_or(own.main_text);
+        own.markdown = page.markdown.unwrap_or(own.markdown);
         own.agent = page.agent.clone().unwrap_or(own.agent);
         Cow::Owned(own)
     }
 
     /// Returns the settings for a pass that only follows links.
     pub(crate) fn without_document(&self) -> Self {
-        Self { html: false, max_text_bytes: 0, max_links: 0, max_links_bytes: 0, ..self.clone() }
+        Self {
+            html: false,
+            main_text: false,
+            markdown: Markdown::None,
+            max_text_bytes: 0,
+            max_links: 0,
+            max_links_bytes: 0,
+            ..self.clone()
+        }
     }
 
     /// Checks the agent.

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use orbweaver_messages::{Document, Truncated, encode, encoded_len, json_len, json_prefix};
 
-/// Encodes a document in at most `room` bytes. A larger one is cut first: text and links to half of the room each, or
-/// to the room that the other leaves; the body, if it was requested, to the room that both leave. Cut parts are
-/// marked, with the whole counts.
+/// Encodes a document in at most `room` bytes. A larger one is cut first: text, links, main text and Markdown to equal
+/// parts of the room, or to more if others leave it; the body, if it was requested, to the room that all of them leave. Cut
+/// parts are marked, with the whole counts.
 ///
 /// All other fields have less than 400 KiB in total, whatever a page holds; a smaller room may be exceeded.
 pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
@@ -15,11 +15,11 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
     }
     drop(whole);
     let (text, links) = (std::mem::take(&mut document.text), std::mem::take(&mut document.links));
-    let html = document.html.take();
+    let (main_text, markdown) = (emptied(&mut document.main_text), emptied(&mut document.markdown));
+    let html = emptied(&mut document.html);
     let marks = (document.truncated, document.links_total, document.text_bytes);
 
     // With truncation marks of maximum size.
-    document.html = html.as_ref().map(|_| String::new());
     document.truncated = Truncated::ALL;
     (document.links_total, document.text_bytes) = (Some(u64::MAX), Some(u64::MAX));
     let room = room.saturating_sub(encoded_len(document));
@@ -27,9 +27,10 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
 
     // Each link with a comma.
     let sizes: Vec<usize> = links.iter().map(|link| encoded_len(link) + 1).collect();
-    let (text_room, links_room) = shares(room, json_len(&text), sizes.iter().sum());
+    let (main_text_len, markdown_len) = (json_len(&main_text), json_len(&markdown));
+    let rooms = shares(room, [json_len(&text), sizes.iter().sum(), main_text_len, markdown_len]);
+    let [text_room, mut links_left, main_text_room, markdown_room] = rooms;
     document.text = json_prefix(&text, text_room).to_owned();
-    let mut links_left = links_room;
     let fits = |size: &&usize| links_left.checked_sub(**size).map(|left| links_left = left).is_some();
     let kept = sizes.iter().take_while(fits).count();
     document.links = links;
@@ -42,20 +43,36 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
         document.links_total = document.links_total.or(u64::try_from(document.links.len()).ok());
         document.links.truncate(kept);
     }
-    if let Some(html) = html {
-        let used: usize = json_len(&document.text) + sizes[..kept].iter().sum::<usize>();
-        let kept = json_prefix(&html, room.saturating_sub(used)).to_owned();
-        document.truncated.body |= kept.len() < html.len();
-        document.html = Some(kept);
-    }
+    document.truncated.main_text |= refill(&mut document.main_text, &main_text, main_text_room);
+    document.truncated.main_text |= refill(&mut document.markdown, &markdown, markdown_room);
+    let texts = [Some(&document.text), document.main_text.as_ref(), document.markdown.as_ref()];
+    let used = texts.into_iter().flatten().map(|text| json_len(text)).sum::<usize>();
+    let html_room = room.saturating_sub(used + sizes[..kept].iter().sum::<usize>());
+    document.truncated.body |= refill(&mut document.html, &html, html_room);
     encode(document)
 }
 
-/// Shares `room` between two: each gets half, or more if the other needs less.
-fn shares(room: usize, first: usize, second: usize) -> (usize, usize) {
-    let half = room / 2;
-    let of_first = first.min(room.saturating_sub(second).max(half));
-    (of_first, room - of_first)
+/// Takes the text of a part that was requested.
+fn emptied(part: &mut Option<String>) -> String {
+    part.as_mut().map(std::mem::take).unwrap_or_default()
+}
+
+/// Fills a part, if it was requested, with as much of its text as the room takes. Returns `true` if that is not all.
+fn refill(part: &mut Option<String>, text: &str, room: usize) -> bool {
+    let Some(part) = part else { return false };
+    json_prefix(text, room).clone_into(part);
+    part.len() < text.len()
+}
+
+/// Shares `room` among parts: each gets an equal share, or more if others need less.
+fn shares<const N: usize>(mut room: usize, needs: [usize; N]) -> [usize; N] {
+    let (mut order, mut shares): ([usize; N], _) = (std::array::from_fn(|part| part), [0; N]);
+    order.sort_by_key(|part| needs[*part]);
+    for (done, part) in order.into_iter().enumerate() {
+        shares[part] = needs[part].min(room / (N - done));
+        room -= shares[part];
+    }
+    shares
 }
 
 #[cfg(test)]
@@ -67,10 +84,12 @@ mod tests {
     use crate::document::standalone;
     use crate::{ExtractorConfig, PageInput};
 
-    fn document(text: String, links: Vec<DocumentLink>, html: Option<String>) -> Document {
+    fn document(text: String, links: Vec<DocumentLink>, others: [Option<String>; 3]) -> Document {
         let url = orbweaver_url::parse("http://a.test/").unwrap();
         let page = PageInput { url: &url, site: None, content_type: None, headers: &[], body: b"" };
-        Document { text, links, html, ..standalone(&page, &"c".parse().unwrap(), 0, &ExtractorConfig::default()) }
+        let empty = standalone(&page, &"c".parse().unwrap(), 0, &ExtractorConfig::default());
+        let [html, main_text, markdown] = others;
+        Document { text, links, html, main_text, markdown, ..empty }
     }
 
     /// Generates texts that grow in JSON, some six-fold, with characters of one to four bytes.
@@ -87,10 +106,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_document_fits_its_room_and_only_what_does_not_fit_is_cut(
-            text in text(30), links in links(), html in prop::option::of(text(20)), spare in 0..4000_usize,
+            text in text(30), links in links(), others in prop::array::uniform3(prop::option::of(text(20))),
+            spare in 0..4000_usize,
         ) {
-            let whole = document(text, links, html);
-            let empty = encoded_len(&document(String::new(), vec![], whole.html.as_ref().map(|_| String::new())));
+            let whole = document(text, links, others.clone());
+            let empty = encoded_len(&document(String::new(), vec![], others.map(|other| other.map(|_| String::new()))));
             let room = empty + 150 + spare;
             let mut cut = whole.clone();
             let value = encode_within(&mut cut, room);
@@ -100,10 +120,16 @@ mod tests {
                 prop_assert_eq!(&cut, &whole);
             }
             prop_assert!(whole.text.starts_with(&cut.text) && whole.links.starts_with(&cut.links));
-            let cut_html = cut.html.clone().unwrap_or_default();
-            prop_assert!(whole.html.clone().unwrap_or_default().starts_with(&cut_html));
+            let others = |document: &Document| {
+                [&document.html, &document.main_text, &document.markdown].map(|part| part.clone().unwrap_or_default())
+            };
+            let [html, main_text, markdown] = others(&whole);
+            let [cut_html, cut_main_text, cut_markdown] = others(&cut);
+            prop_assert!(html.starts_with(&cut_html) && main_text.starts_with(&cut_main_text));
+            prop_assert!(markdown.starts_with(&cut_markdown));
             let marks = Truncated {
-                body: cut_html.len() < whole.html.as_ref().map_or(0, String::len),
+                body: cut_html.len() < html.len(),
+                main_text: cut_main_text.len() < main_text.len() || cut_markdown.len() < markdown.len(),
                 links: cut.links.len() < whole.links.len(),
                 text: cut.text.len() < whole.text.len(),
             };
@@ -113,20 +139,23 @@ mod tests {
         }
 
         #[test]
-        fn what_one_of_two_leaves_the_other_gets(room in 0..1000_usize, first in 0..1500_usize, second in 0..1500_usize) {
-            let (of_first, of_second) = shares(room, first, second);
-            prop_assert!(of_first + of_second <= room);
-            prop_assert!(of_first >= first.min(room / 2) && of_second >= second.min(room / 2));
-            if first + second <= room {
-                prop_assert!(of_first >= first && of_second >= second);
+        fn each_part_gets_its_share_and_room_that_others_leave(
+            room in 0..1000_usize, needs in prop::array::uniform4(0..1500_usize),
+        ) {
+            let shares = shares(room, needs);
+            let all: usize = shares.iter().sum();
+            prop_assert!(all <= room);
+            for (need, share) in needs.iter().zip(shares) {
+                prop_assert!(share <= *need && share >= room.min(4 * need) / 4);
             }
+            prop_assert!(all + 4 > room || shares == needs, "{shares:?}");
         }
     }
 
     #[test]
     fn whole_counts_of_the_extractor_stay_when_more_is_cut() {
         let link = DocumentLink { url: "http://a.test/".into(), text: String::new(), rel: String::new() };
-        let mut cut = document("text ".repeat(1000), vec![link; 1000], None);
+        let mut cut = document("text ".repeat(1000), vec![link; 1000], [None, None, None]);
         (cut.links_total, cut.text_bytes) = (Some(70_000), Some(80_000));
         encode_within(&mut cut, 2000);
         assert_eq!((cut.links_total, cut.text_bytes), (Some(70_000), Some(80_000)));

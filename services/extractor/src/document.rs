@@ -41,6 +41,8 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
         depth: context.depth,
         title: extracted.title,
         text: extracted.text,
+        main_text: extracted.main_text,
+        markdown: extracted.markdown,
         crawl: context.crawl,
         fingerprint: context.fingerprint,
         site: context.site,
@@ -153,6 +155,8 @@ pub fn standalone(
         attempt: 1,
         agent: None,
         html: None,
+        main_text: None,
+        markdown: None,
     };
     let extracted = extract_after(input, options, 0);
     let mut progress = Progress::default().after(&extracted);

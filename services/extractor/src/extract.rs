@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use orbweaver_messages::{RobotsDirectives, Truncated};
+use orbweaver_main_text::{MainText, MarkdownOptions};
+use orbweaver_messages::{Markdown, RobotsDirectives, Truncated};
 use orbweaver_url::resolve;
 use url::Url;
 
@@ -63,6 +64,9 @@ pub struct Extracted {
     pub next: Option<usize>,
     /// Bytes of the whole text.
     pub text_bytes: usize,
+    /// Main text, and as Markdown, if requested.
+    pub main_text: Option<String>,
+    pub markdown: Option<String>,
     /// Decoded body, if requested.
     pub html: Option<String>,
 }
@@ -98,9 +102,12 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
     for (_, value) in input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-robots-tag")) {
         robots::add_header(&mut robots, value, &options.agent);
     }
+    let (main_text, markdown) = main_text(&html, &base, options, &mut truncated);
     Extracted {
         title: scanned.title,
         text: scanned.text,
+        main_text,
+        markdown,
         links_total: found.links.len() + found.beyond.len() + later,
         next: (later > 0).then_some(read),
         links: found.links,
@@ -117,6 +124,30 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
         html: options.html.then(|| html.into_owned()),
         base,
     }
+}
+
+/// Returns the main text of a page and its Markdown, as far as they are requested, and marks whether they are cut.
+fn main_text(
+    html: &str,
+    base: &Url,
+    options: &ExtractorConfig,
+    truncated: &mut Truncated,
+) -> (Option<String>, Option<String>) {
+    if !options.main_text && options.markdown == Markdown::None {
+        return (None, None);
+    }
+    let main_text = MainText::of(html);
+    truncated.main_text |= main_text.is_cut();
+    let mut within = |mut text: String| {
+        let kept = text.floor_char_boundary(options.max_text_bytes);
+        truncated.main_text |= kept < text.len();
+        text.truncate(kept);
+        text
+    };
+    let text = options.main_text.then(|| within(main_text.text()));
+    let images = options.markdown == Markdown::Images;
+    let markdown = || within(main_text.markdown(base, MarkdownOptions { images }));
+    (text, (options.markdown != Markdown::None).then(markdown))
 }
 
 impl Extracted {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use orbweaver_messages::FetchProfile;
+use orbweaver_messages::{FetchProfile, Markdown};
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_url::{CrawlName, Url};
 use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -28,8 +28,10 @@ pub struct RequestProfile {
     pub(crate) interval_ms: u64,
     /// Product token for the page, if the crawl has a user agent of its own.
     pub(crate) page_agent: Option<String>,
-    /// Whether the document contains the body, if the crawl determines it.
+    /// Whether the document contains the body, or the main text as text or Markdown, if the crawl determines it.
     pub(crate) html: Option<bool>,
+    pub(crate) main_text: Option<bool>,
+    pub(crate) markdown: Option<Markdown>,
 }
 
 impl RequestProfile {
@@ -65,6 +67,8 @@ impl RequestProfile {
             interval_ms: profile.interval_ms.unwrap_or(0),
             page_agent: profile.user_agent.as_deref().map(agent_token),
             html: profile.html,
+            main_text: profile.main_text,
+            markdown: profile.markdown,
         }
     }
 

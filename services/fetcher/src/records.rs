@@ -196,6 +196,8 @@ pub(crate) fn page_record(
         attempt: *attempt,
         agent: profile.page_agent.clone(),
         html: profile.html,
+        main_text: profile.main_text,
+        markdown: profile.markdown,
     };
     let key = Bytes::copy_from_slice(context.site.as_bytes());
     let tp = TopicPartition::new(topic::PAGES, active.origin.tp.partition);
@@ -242,7 +244,7 @@ pub(crate) fn discovered_record(
 #[cfg(test)]
 mod tests {
     use orbweaver_messages::{
-        DispatchId, FetchProfile, MAX_METADATA_BYTES, Pattern, Priority, ReadyDispatch, SeedMetadata, Trail, decode,
+        DispatchId, FetchProfile, MAX_METADATA_BYTES, Markdown, Pattern, Priority, ReadyDispatch, SeedMetadata, Trail, decode,
     };
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
@@ -309,7 +311,9 @@ mod tests {
 
     /// Returns a profile with the longest agent.
     fn longest_profile() -> RequestProfile {
-        let profile = FetchProfile { user_agent: Some("a".repeat(300)), html: Some(false), ..FetchProfile::default() };
+        let (html, main_text, markdown) = (Some(false), Some(false), Some(Markdown::Images));
+        let of_documents = FetchProfile { html, main_text, markdown, ..FetchProfile::default() };
+        let profile = FetchProfile { user_agent: Some("a".repeat(300)), ..of_documents };
         RequestProfile::of_crawl(&FetcherConfig::default(), &profile)
     }
 

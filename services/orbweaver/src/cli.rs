@@ -9,7 +9,7 @@ use clap::{
     Args, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use orbweaver_messages::{CrawlOrder, Millis, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, Markdown, Millis, Scope, Traps};
 use orbweaver_scope::Revision;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, Policy};
@@ -124,6 +124,12 @@ pub struct CrawlArgs {
     /// Add the decoded body to each document.
     #[arg(long)]
     pub html: bool,
+    /// Add the main text to each document: without navigation and other boilerplate, with paragraphs.
+    #[arg(long)]
+    pub main_text: bool,
+    /// Add the main text to each document as Markdown; `--markdown=images` also has the images.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_parser = one_of(&MARKDOWN, Markdown::name))]
+    pub markdown: Option<Markdown>,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     pub cluster: crate::cluster::args::CrawlOptions,
@@ -204,6 +210,12 @@ const SCOPES: [(Scope, &str); 4] = [
     (Scope::Host, "The host and port of a seed"),
     (Scope::Site, "The registrable domain of a seed"),
     (Scope::Any, "Any URL"),
+];
+
+pub(crate) const MARKDOWN: [(Markdown, &str); 3] = [
+    (Markdown::Text, "With links, and without images"),
+    (Markdown::Images, "With links and images"),
+    (Markdown::None, "No Markdown"),
 ];
 
 const TRAPS: [(Traps, &str); 3] = [
@@ -376,6 +388,12 @@ pub struct ExtractArgs {
     /// Add the decoded body.
     #[arg(long)]
     pub html: bool,
+    /// Add the main text: without navigation and other boilerplate, with paragraphs.
+    #[arg(long)]
+    pub main_text: bool,
+    /// Add the main text as Markdown; `--markdown=images` also has the images.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_parser = one_of(&MARKDOWN, Markdown::name))]
+    pub markdown: Option<Markdown>,
 }
 
 /// Arguments of `orbweaver robots`.

@@ -36,6 +36,8 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
         attempt: 1,
         agent: None,
         html: None,
+        main_text: None,
+        markdown: None,
     }
 }
 

@@ -5,7 +5,9 @@ use orbweaver_extractor::job::{ExtractDone, ExtractJob, PageVerdict};
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, PageInput, extract};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{BodyEncoding, Discovered, DiscoveryKind, Document, Page, PageKind, Truncated, decode, topic};
+use orbweaver_messages::{
+    BodyEncoding, Discovered, DiscoveryKind, Document, Markdown, Page, PageKind, Truncated, decode, topic,
+};
 use orbweaver_stage::{Actions, CpuMeter, Origin, Stage, Step, Worker};
 use orbweaver_store::Write;
 use orbweaver_url::{partition_of, slot_of};
@@ -150,6 +152,35 @@ async fn a_body_over_the_limit_is_cut_and_its_document_says_so() {
     let document: Document = decode("document", records[0].value.as_ref()).unwrap();
     let body = Truncated { body: true, ..Truncated::default() };
     assert_eq!((document.text.as_str(), document.truncated), ("12345678901234567", body));
+}
+
+#[tokio::test]
+async fn a_document_has_the_main_text_and_markdown_that_the_profile_of_its_crawl_requests() {
+    let body = b"<h1>A heading</h1><p>A paragraph with <a href=/x>a link</a> and <img src=i.png alt=I>.";
+    let of_services = ExtractorConfig { markdown: Markdown::Text, ..config() };
+    let documents = [(None, None), (Some(true), Some(Markdown::Images)), (Some(false), Some(Markdown::None))];
+    let mut found = vec![];
+    for (main_text, markdown) in documents {
+        let page = Page { main_text, markdown, ..page(URL, body, BodyEncoding::Identity) };
+        let actions = through(vec![delivered(0, Some(&page), Some(body))], of_services.clone()).await;
+        let Step::Produce(records) = &actions.plans[0].steps[1] else { panic!() };
+        let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+        found.push((document.main_text, document.markdown));
+    }
+    let markdown =
+        |image: &str| Some(format!("# A heading\n\nA paragraph with [a link](http://www.a.test/x) and {image}."));
+    let text = Some("A heading\n\nA paragraph with a link and .".to_owned());
+    assert_eq!(found, [(None, markdown("")), (text, markdown("![I](http://www.a.test/dir/i.png)")), (None, None)]);
+}
+
+#[tokio::test]
+async fn a_main_text_over_the_limit_is_cut_and_its_document_says_so() {
+    let limits = ExtractorConfig { max_text_bytes: 20, main_text: true, ..config() };
+    let actions = through(vec![fetched(0, "<p>1234567890 äöü 1234567890")], limits).await;
+    let Step::Produce(records) = &actions.plans[0].steps[1] else { panic!() };
+    let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+    let cut = Truncated { text: true, main_text: true, ..Truncated::default() };
+    assert_eq!((document.main_text.as_deref(), document.truncated), (Some("1234567890 äöü 12"), cut));
 }
 
 #[tokio::test]

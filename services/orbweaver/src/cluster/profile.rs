@@ -1,12 +1,12 @@
 //! Fetch profile of a crawl on the command line.
 
 use clap::Args;
-use orbweaver_messages::FetchProfile;
+use orbweaver_messages::{FetchProfile, Markdown};
 use orbweaver_scope::Revision;
 use orbweaver_settings::Rate;
 
 use crate::{
-    cli::{CrawlArgs, size},
+    cli::{CrawlArgs, MARKDOWN, one_of, size},
     crawl::{definition, progress::number},
     exit::Failure,
 };
@@ -47,6 +47,14 @@ pub struct ProfileOptions {
     /// Add the decoded body to each document; `--html=false` leaves it out if the services add it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub html: Option<bool>,
+    /// Add the main text to each document: without navigation and other boilerplate, with paragraphs;
+    /// `--main-text=false` leaves it out if the services add it.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub main_text: Option<bool>,
+    /// Add the main text to each document as Markdown; `--markdown=images` also has the images, and `--markdown=none`
+    /// leaves it out if the services add it.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_parser = one_of(&MARKDOWN, Markdown::name))]
+    pub markdown: Option<Markdown>,
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -69,6 +77,8 @@ impl ProfileOptions {
             accept: self.accept.clone(),
             ignore_robots: self.ignore_robots,
             html: self.html,
+            main_text: self.main_text,
+            markdown: self.markdown,
         };
         definition::check_settings(Revision { profile: Some(given.clone()), ..Revision::default() })?;
         Ok(given)
@@ -87,6 +97,8 @@ impl From<&CrawlArgs> for ProfileOptions {
             accept: vec![],
             ignore_robots: args.ignore_robots,
             html: args.html.then_some(true),
+            main_text: args.main_text.then_some(true),
+            markdown: args.markdown,
         }
     }
 }
@@ -104,13 +116,15 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         accept: if given.accept.is_empty() { present.accept } else { given.accept },
         ignore_robots: given.ignore_robots || present.ignore_robots,
         html: given.html.or(present.html),
+        main_text: given.main_text.or(present.main_text),
+        markdown: given.markdown.or(present.markdown),
     }
 }
 
 /// Returns the lines of `crawls show` for the settings that the profile has.
 pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
-    let FetchProfile { user_agent, contact, headers, interval_ms, max_body_bytes, accept, ignore_robots, html } =
-        profile;
+    let FetchProfile { user_agent, contact, headers, interval_ms, max_body_bytes, accept, ignore_robots, .. } = profile;
+    let yes_or_no = |given: Option<bool>| given.map(|given| if given { "yes" } else { "no" }.to_owned());
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let settings = [
         ("user agent", user_agent.clone()),
@@ -120,7 +134,9 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("max body", max_body_bytes.map(|bytes| format!("{} bytes", number(bytes)))),
         ("also accepts", (!accept.is_empty()).then(|| accept.join(", "))),
         ("robots.txt", ignore_robots.then(|| "ignored".to_owned())),
-        ("html", html.map(|html| if html { "yes" } else { "no" }.to_owned())),
+        ("html", yes_or_no(profile.html)),
+        ("main text", yes_or_no(profile.main_text)),
+        ("markdown", profile.markdown.map(|markdown| markdown.name().to_owned())),
     ];
     settings.into_iter().filter_map(|(name, value)| Some(format!("  {name:<12} {}", value?))).collect()
 }
@@ -155,7 +171,7 @@ mod tests {
         let second = given(&["--contact", "mailto:a@example.org", "--header", "Accept-Language: de", "--html=false"]);
         let second = merge(first, &second);
         let third = ["--max-body", "1MiB", "--ignore-robots", "--html", "--accept", "image/*,application/pdf"];
-        let third = merge(second.clone(), &given(&third));
+        let third = merge(second.clone(), &given(&[&third[..], &["--main-text", "--markdown=images"]].concat()));
         let language = [("accept-language".to_owned(), "de".to_owned())];
         let expected = FetchProfile {
             user_agent: Some("ShopBot/1".to_owned()),
@@ -166,9 +182,11 @@ mod tests {
             ..FetchProfile::default()
         };
         assert_eq!(second, expected);
-        let (max_body_bytes, html) = (Some(1 << 20), Some(true));
+        let (max_body_bytes, html, main_text) = (Some(1 << 20), Some(true), Some(true));
         let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
-        assert_eq!(third, FetchProfile { max_body_bytes, accept, ignore_robots: true, html, ..expected });
+        let markdown = Some(Markdown::Images);
+        let of_documents = FetchProfile { html, main_text, markdown, ..expected };
+        assert_eq!(third, FetchProfile { max_body_bytes, accept, ignore_robots: true, ..of_documents });
         assert_eq!(merge(third.clone(), &given(&[])), third);
     }
 

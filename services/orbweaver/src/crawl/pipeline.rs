@@ -245,6 +245,8 @@ impl Pipeline {
             agent: orbweaver_politeness::robots::agent_token(&settings.user_agent),
             follow_nofollow: settings.follow_nofollow,
             html: settings.html,
+            main_text: settings.main_text,
+            markdown: settings.markdown,
             wide_domains: wide(settings)?,
             record_limit: self.log.record_limit(),
             memory: PAGE_MEMORY,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orbweaver_messages::{CrawlOrder, Millis, RevisitPolicy, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, Markdown, Millis, RevisitPolicy, Scope, Traps};
 use orbweaver_politeness::UserAgent;
 use orbweaver_scope::Revision;
 use orbweaver_url::{Policy, WideDomains};
@@ -67,6 +67,10 @@ pub struct Settings {
     pub allow_private: bool,
     pub follow_nofollow: bool,
     pub html: bool,
+    #[serde(default)]
+    pub main_text: bool,
+    #[serde(default)]
+    pub markdown: Markdown,
 }
 
 impl Settings {
@@ -107,6 +111,8 @@ impl Settings {
             allow_private: args.allow_private || args.demo,
             follow_nofollow: args.follow_nofollow,
             html: args.html,
+            main_text: args.main_text,
+            markdown: args.markdown.unwrap_or_default(),
         };
         Revision::default().of(&definition::of(&settings, 0, 0)).map_err(|error| definition::refused(&error))?;
         Ok(settings)
@@ -124,6 +130,7 @@ impl Settings {
             check.same("seed URLs", &self.urls.join(" "), &urls.join(" "));
         }
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
+        check.given("--markdown", Some(self.markdown.name()), args.markdown.map(Markdown::name));
         check.given("--traps", Some(self.traps.name()), args.extent.traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect();
@@ -138,6 +145,7 @@ impl Settings {
             ("--allow-private", self.allow_private, args.allow_private),
             ("--follow-nofollow", self.follow_nofollow, args.follow_nofollow),
             ("--html", self.html, args.html),
+            ("--main-text", self.main_text, args.main_text),
             ("--demo", self.demo, args.demo),
         ] {
             if is {

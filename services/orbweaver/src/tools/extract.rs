@@ -15,7 +15,9 @@ use crate::{cli::ExtractArgs, exit::Failure};
 pub fn run(args: &ExtractArgs) -> Result<(), Failure> {
     let url = parse_seed(&args.base).map_err(|error| Failure::Usage(format!("--base `{}`: {error}", args.base)))?;
     let body = read_input(&args.file)?;
-    let options = ExtractorConfig { html: args.html, ..ExtractorConfig::default() };
+    let ExtractArgs { html, main_text, .. } = *args;
+    let markdown = args.markdown.unwrap_or_default();
+    let options = ExtractorConfig { html, main_text, markdown, ..ExtractorConfig::default() };
     let input = PageInput { url: &url, site: None, content_type: Some(&args.content_type), headers: &[], body: &body };
     let document = standalone(&input, &CrawlName::default(), SystemClock.now(), &options);
     to_stdout(|out| json_line(out, &document))

@@ -136,16 +136,18 @@ async fn the_user_agent_and_contact_that_were_given_are_what_the_server_sees() -
 }
 
 #[tokio::test]
-async fn documents_hold_text_title_links_and_the_body_when_it_is_asked_for() -> Result<()> {
+async fn documents_hold_text_title_links_and_on_request_the_body_and_the_main_text() -> Result<()> {
     let web = serve(WebConfig { pages: 5, ..small() })?;
     let out = tempfile::tempdir()?;
-    Orbweaver::crawl(web.start_url(), out.path(), "--html")?.end(PATIENCE).await?.expect(0, &[])?;
+    Orbweaver::crawl(web.start_url(), out.path(), "--html --main-text --markdown")?.end(PATIENCE).await?.expect(0, &[])?;
     for (url, document) in Output::read(out.path())?.documents {
         let field = |name: &str| document[name].as_str().with_context(|| format!("{url} has no {name}"));
         ensure!(document["status"] == 200 && field("content_type")?.starts_with("text/html"), "{url}");
         ensure!(document["links"].as_array().is_some_and(|links| links.len() == 6), "{url}: {}", document["links"]);
         ensure!(field("html")?.starts_with("<!DOCTYPE html>") && field("html")?.contains(field("title")?), "{url}");
         ensure!(field("text")?.contains(field("title")?) && !field("text")?.contains('<'), "{url}");
+        ensure!(!field("main_text")?.is_empty() && !field("main_text")?.contains('<'), "{url}");
+        ensure!(!field("markdown")?.is_empty() && !field("markdown")?.contains('<'), "{url}");
         ensure!(field("fetched_at")?.ends_with('Z') && document["depth"].is_u64(), "{url}");
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use orbweaver_pipeline_tests::{Ended, Orbweaver};
 use serde_json::Value;
 
@@ -39,6 +39,34 @@ async fn extract_prints_the_document_of_a_file() -> Result<()> {
         link["url"] == "http://example.org/x?a=1" && link["text"] == "a link" && link["rel"] == "nofollow",
         "{link}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn extract_prints_the_main_text_and_its_markdown_on_request() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("page.html");
+    let prose = "A paragraph of the article, long enough, with some words, and a full stop. ".repeat(4);
+    std::fs::write(
+        &file,
+        format!(
+            "<title>Spiders</title><nav><ul><li><a href=/>Home</a><li><a href=/shop>Shop</a></ul></nav><main><article>
+             <h1>Spiders</h1><p>{prose}<p>{prose} See <a href=../webs>their webs</a>.<ul><li>one <b>orb</b><li>two</ul>
+             <pre><code class=language-rust>fn main() {{}}</code></pre><img src=a.png alt=A></article></main>
+             <footer>Imprint</footer>"
+        ),
+    )?;
+    let options = ["extract", "--base", "http://example.org/a/b", "--main-text", "--markdown=images"];
+    let lines = lines(&Orbweaver::new(options)?.arg(&file).end(SOON).await?)?;
+    let field = |name: &str| lines[0][name].as_str().with_context(|| format!("no {name}"));
+    let (text, markdown) = (field("main_text")?, field("markdown")?);
+    ensure!(text.contains("full stop.\n\nA paragraph") && !text.contains("Shop") && !text.contains("Imprint"), "{text}");
+    for part in
+        ["[their webs](http://example.org/webs)", "**orb**", "```rust\nfn main() {}\n```", "](http://example.org/a/a.png)"]
+    {
+        ensure!(markdown.contains(part), "{part} is not in {markdown}");
+    }
+    ensure!(!markdown.contains("Shop") && field("text")?.contains("Shop"), "{markdown}");
     Ok(())
 }
 
