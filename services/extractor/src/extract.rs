@@ -102,7 +102,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
     for (_, value) in input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-robots-tag")) {
         robots::add_header(&mut robots, value, &options.agent);
     }
-    let (main_text, markdown) = main_text(&html, &base, options, &mut truncated);
+    let (main_text, markdown) = main_text(&html, input.url, options, &mut truncated);
     Extracted {
         title: scanned.title,
         text: scanned.text,
@@ -129,7 +129,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
 /// Returns the main text of a page and its Markdown, as far as they are requested, and marks whether they are cut.
 fn main_text(
     html: &str,
-    base: &Url,
+    page: &Url,
     options: &ExtractorConfig,
     truncated: &mut Truncated,
 ) -> (Option<String>, Option<String>) {
@@ -146,7 +146,7 @@ fn main_text(
     };
     let text = options.main_text.then(|| within(main_text.text()));
     let images = options.markdown == Markdown::Images;
-    let markdown = || within(main_text.markdown(base, MarkdownOptions { images }));
+    let markdown = || within(main_text.markdown(page, MarkdownOptions { images }));
     (text, (options.markdown != Markdown::None).then(markdown))
 }
 
