@@ -1,5 +1,6 @@
 //! Converts pages: `convert text DIR` chooses the main text of each page of a set, `convert markdown FILE` converts whole
-//! pages, which are the field `html` of JSON lines. Writes JSON lines with `id`, `text` or `markdown`, and `ms`.
+//! pages, which are the field `html` of JSON lines. Writes JSON lines with `id`, `text` or
+//! `markdown`, and milliseconds.
 
 #[path = "set/mod.rs"]
 mod set;
@@ -12,6 +13,10 @@ use orbweaver_main_text::{MainText, MarkdownOptions};
 use serde_json::{Value, json};
 use url::Url;
 
+fn milliseconds(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
+
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut out = BufWriter::new(io::stdout().lock());
@@ -19,9 +24,15 @@ fn main() -> io::Result<()> {
         ["text", dir] => {
             for page in set::pages(Path::new(dir))? {
                 let start = Instant::now();
-                let text = MainText::of(&page.html).text();
-                let ms = start.elapsed().as_secs_f64() * 1e3;
-                writeln!(out, "{}", json!({ "id": page.id, "text": text, "ms": ms }))?;
+                let main = MainText::of(&page.html);
+                let text = main.text();
+                let ms = milliseconds(start);
+                let start = Instant::now();
+                let markdown = main.markdown(&page.url, MarkdownOptions::default());
+                let row = json!({
+                    "id": page.id, "text": text, "markdown": markdown, "ms": ms, "markdown_ms": milliseconds(start),
+                });
+                writeln!(out, "{row}")?;
             }
         }
         ["markdown", file] => {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::features::{Features, features};
+use crate::features::features;
 use crate::forest::Forest;
 use crate::sums::Sums;
 use crate::surroundings::{Surroundings, WIDTH};
@@ -14,7 +14,7 @@ static SECOND: LazyLock<Option<Forest>> = LazyLock::new(|| Forest::read(include_
 
 /// Probability from which a block is chosen.
 const THRESHOLD: f32 = 0.5;
-/// Number of chosen words below which the whole page is taken instead, if it has more of them by [`MANY`].
+/// Number of chosen words below which the whole page is taken instead, if it has more than [`MANY`] times as many.
 const FEW_WORDS: u32 = 12;
 const MANY: u32 = 4;
 
@@ -45,17 +45,6 @@ fn probabilities(sums: &Sums<'_>) -> Vec<f32> {
             second.probability(&row, &mut room)
         })
         .collect()
-}
-
-/// Returns the numbers of the surroundings of each block, given a probability of each.
-#[cfg(feature = "training")]
-pub(crate) fn surroundings(sums: &Sums<'_>, probabilities: &[f32]) -> Features {
-    let surroundings = Surroundings::of(sums, probabilities);
-    let mut values = vec![];
-    for at in 0..sums.texts.len().min(probabilities.len()) {
-        surroundings.add_to(&mut values, at);
-    }
-    Features { values, width: WIDTH }
 }
 
 #[cfg(test)]

@@ -14,6 +14,9 @@ pub(crate) const UNCHECKED: char = '\u{e002}';
 /// Sign in place of the comment between two lists, which Markdown would take for one.
 pub(crate) const LIST_END: char = '\u{e003}';
 
+/// Number of pieces in which the character after a mark is searched for.
+const MAX_LOOK_AHEAD: usize = 40;
+
 /// Writer of the text of blocks.
 pub(crate) struct Inline<'a> {
     outline: &'a Outline,
@@ -113,9 +116,10 @@ impl<'a> Inline<'a> {
         if !matches!(mark, Mark::Strong | Mark::Emphasis | Mark::Deleted) {
             return true;
         }
-        let next = next.iter().find_map(|piece| match piece {
+        let next = next.iter().take(MAX_LOOK_AHEAD).find_map(|piece| match piece {
             Piece::Text(range) => self.outline.text_of(range).chars().next(),
-            _ => None,
+            Piece::Open(_) | Piece::Close(_) => None,
+            Piece::Break | Piece::Image(_) | Piece::Box(_) => Some(' '),
         });
         let is_sign = |char: Option<char>| {
             char.is_some_and(|char| !char.is_alphanumeric() && !char.is_whitespace() && !"<>".contains(char))

@@ -218,3 +218,60 @@ impl Emitter for &mut Scan {
     fn set_force_quirks(&mut self) {}
     fn emit_current_doctype(&mut self) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outline::BlockKind;
+
+    /// Tags of the elements around each block, from the outside in, and its text.
+    fn blocks(html: &str) -> Vec<(Vec<Tag>, String)> {
+        let outline = scan(html);
+        let block = |block| {
+            let mut tags: Vec<Tag> = outline.chain(block).map(|(_, element)| element.tag).collect();
+            tags.reverse();
+            (tags, outline.block_text(block).to_owned())
+        };
+        outline.blocks.iter().map(block).collect()
+    }
+
+    #[test]
+    fn ends_that_markup_leaves_out_are_implied() {
+        let list = vec![Tag::UnorderedList, Tag::Item];
+        let wanted =
+            vec![(list.clone(), "one".to_owned()), (list, "two".to_owned()), (vec![Tag::Paragraph], "end".to_owned())];
+        assert_eq!(blocks("<ul><li>one<li>two</ul><p>end"), wanted);
+        let tags: Vec<Vec<Tag>> =
+            blocks("<table><tr><td>a<td>b<tr><td>c</table>d").into_iter().map(|(tags, _)| tags).collect();
+        let cell = vec![Tag::Table, Tag::Row, Tag::Cell];
+        assert_eq!(tags, [cell.clone(), cell.clone(), cell, vec![]]);
+    }
+
+    #[test]
+    fn an_end_tag_within_a_cell_does_not_reach_beyond_it() {
+        let inner = vec![Tag::Division, Tag::Table, Tag::Row, Tag::Cell];
+        let found = blocks("<div><table><tr><td>a</div>b</table>");
+        assert_eq!(found, [(inner.clone(), "a".to_owned()), (inner, "b".to_owned())]);
+    }
+
+    #[test]
+    fn white_space_is_folded_except_in_preformatted_text() {
+        let text = |html| blocks(html).pop().map(|(_, text)| text).unwrap_or_default();
+        assert_eq!(text("<p> a\n <b> b </b> c<br> d "), "a b c\nd");
+        assert_eq!(text("<pre>\n a\n  b </pre>"), " a\n  b ");
+    }
+
+    #[test]
+    fn scripts_templates_and_graphics_have_no_text() {
+        let html = "<script>a</script><template><p>b</template><svg><text>c</text></svg><style>d</style><p>e";
+        assert_eq!(blocks(html), [(vec![Tag::Paragraph], "e".to_owned())]);
+        let outline = scan("<title>One</title><svg><title>Two</title></svg><base href=/a><base href=/b>");
+        assert_eq!((outline.title.as_str(), outline.base.as_deref()), ("One", Some("/a")));
+    }
+
+    #[test]
+    fn cells_without_text_are_kept() {
+        let outline = scan("<table><tr><td><td>b</table>");
+        assert_eq!(outline.blocks[0].kind, BlockKind::Empty);
+    }
+}

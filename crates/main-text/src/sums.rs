@@ -226,15 +226,41 @@ impl<'a> Sums<'a> {
 
 /// Returns the blocks with text. Those in `noscript` count only where a page has nothing else to read.
 pub(crate) fn shown_texts(outline: &Outline) -> Vec<u32> {
-    let is_text = |block: &Block| block.kind == BlockKind::Text;
-    let texts = (0..outline.blocks.len() as u32).filter(|index| is_text(&outline.blocks[*index as usize]));
-    let without_script = |index: &u32| outline.nearest(&outline.blocks[*index as usize], &[Tag::NoScript]).is_some();
-    let (hidden, shown): (Vec<u32>, Vec<u32>) = texts.partition(without_script);
-    let bytes = |texts: &[u32]| texts.iter().map(|index| outline.blocks[*index as usize].text.len()).sum::<usize>();
+    let block = |index: u32| &outline.blocks[index as usize];
+    let mut texts: Vec<u32> = (0..outline.blocks.len() as u32).collect();
+    texts.retain(|index| block(*index).kind == BlockKind::Text);
+    let is_shown = |index: &u32| outline.nearest(block(*index), &[Tag::NoScript]).is_none();
+    let (shown, hidden): (Vec<u32>, Vec<u32>) = texts.iter().partition(|index| is_shown(index));
+    let bytes = |texts: &[u32]| texts.iter().map(|index| block(*index).text.len()).sum::<usize>();
     let (few, more) = (bytes(&shown), bytes(&hidden));
-    if few < MIN_SHOWN_BYTES && few < more {
-        (0..outline.blocks.len() as u32).filter(|index| is_text(&outline.blocks[*index as usize])).collect()
-    } else {
-        shown
+    if few < MIN_SHOWN_BYTES && few < more { texts } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::scan;
+
+    #[test]
+    fn elements_have_the_sums_of_the_blocks_within_and_the_distances_of_words_around() {
+        let outline = scan("<div class=comment><p>one <a href=x>two</a></p><section><p>three</section></div>");
+        let sums = Sums::of(&outline);
+        let root = sums.elements[ROOT as usize];
+        assert_eq!((root.blocks, root.bytes, root.link_bytes, root.paragraphs), (2.0, 12.0, 3.0, 2.0));
+        let comment = crate::words::groups_of(b"comment");
+        let group = (0..GROUPS).find(|group| comment.contains(*group)).expect("a group");
+        let distance = |at: usize| sums.distances[sums.block(at).element as usize][group];
+        assert_eq!((distance(0), distance(1)), (1, 2));
+    }
+
+    #[test]
+    fn the_element_with_most_of_the_prose_is_the_best() {
+        let sentence = "The ferry leaves the harbour at noon, and it returns before the tide is low again. ".repeat(3);
+        let outline = scan(&format!("<div>menu</div><div><article><p>{sentence}<p>{sentence}</article><p>end</div>"));
+        let sums = Sums::of(&outline);
+        let best = sums.best.last().map(|index| outline.elements[*index as usize].tag);
+        assert_eq!(best, Some(Tag::Article));
+        assert_eq!(sums.shared_depth(sums.block(0).element), 0);
+        assert_eq!(sums.shared_depth(sums.block(1).element), 2);
     }
 }

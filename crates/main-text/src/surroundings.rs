@@ -132,3 +132,29 @@ impl<'a> Surroundings<'a> {
         ]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::scan;
+
+    #[test]
+    fn a_row_has_its_width_and_sees_the_blocks_nearby() {
+        let outline = scan("<div><p>one<p>two</div><p>three");
+        let sums = Sums::of(&outline);
+        let surroundings = Surroundings::of(&sums, &[0.9, 0.1, 0.6]);
+        let mut row = vec![];
+        surroundings.add_to(&mut row, 1);
+        assert_eq!(row.len(), WIDTH);
+        assert_eq!(row[..7], [0.1, -1.0, -1.0, 0.9, 0.6, -1.0, -1.0]);
+    }
+
+    #[test]
+    fn a_page_of_one_block_has_no_surroundings() {
+        let outline = scan("<p>one");
+        let sums = Sums::of(&outline);
+        let mut row = vec![];
+        Surroundings::of(&sums, &[0.7]).add_to(&mut row, 0);
+        assert!(row[1..14].iter().all(|value| *value < 0.0), "{row:?}");
+    }
+}

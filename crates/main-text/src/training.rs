@@ -1,9 +1,9 @@
 //! Input of the training (`train/train.py`).
 
-use crate::choice::surroundings;
 use crate::features::features;
 use crate::scan::scan;
 use crate::sums::Sums;
+use crate::surroundings::{Surroundings, WIDTH};
 
 /// Blocks of a page, with numbers of each.
 #[derive(Debug, Clone)]
@@ -31,7 +31,12 @@ impl Figures {
     #[must_use]
     pub fn surroundings(html: &str, probabilities: &[f32]) -> Self {
         let outline = scan(html);
-        let features = surroundings(&Sums::of(&outline), probabilities);
-        Self { texts: vec![], values: features.values, width: features.width }
+        let sums = Sums::of(&outline);
+        let mut values = vec![];
+        if sums.texts.len() == probabilities.len() {
+            let surroundings = Surroundings::of(&sums, probabilities);
+            (0..probabilities.len()).for_each(|at| surroundings.add_to(&mut values, at));
+        }
+        Self { texts: vec![], values, width: WIDTH }
     }
 }

@@ -1,6 +1,6 @@
 //! Pages that were made to exhaust a parser end, stay within limits and give their text.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, reason = "these are tests")]
 
 use orbweaver_main_text::{MainText, MarkdownOptions};
 use proptest::prelude::*;

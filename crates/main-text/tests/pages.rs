@@ -1,6 +1,6 @@
 //! Main text of pages of several kinds.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, reason = "these are tests")]
 
 use orbweaver_main_text::{MainText, MarkdownOptions};
 use url::Url;

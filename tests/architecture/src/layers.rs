@@ -1,12 +1,12 @@
 //! Allowed dependencies:
-//! `settings, url <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! `settings, url, main-text <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
 /// Returns the layer of a package of the workspace: it may depend on lower layers only, not on its own.
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
-        "settings" | "url" | "toyweb" | "testkit" => 0,
+        "settings" | "url" | "main-text" | "toyweb" | "testkit" => 0,
         "messages" | "index-files" => 1,
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
@@ -61,8 +61,9 @@ const OWNERS: [(&str, &[&str]); 12] = [
 ];
 
 /// Packages of pure logic: no runtime, no socket.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "orbweaver-url",
+    "orbweaver-main-text",
     "orbweaver-messages",
     "orbweaver-patterns",
     "orbweaver-politeness",

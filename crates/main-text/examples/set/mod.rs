@@ -7,11 +7,14 @@ use std::path::Path;
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use flate2::read::GzDecoder;
 use serde_json::Value;
+use url::Url;
 
 /// A page of a set.
 pub(crate) struct Page {
     pub(crate) id: String,
     pub(crate) html: String,
+    #[allow(dead_code, reason = "only one of the examples needs it")]
+    pub(crate) url: Url,
 }
 
 /// Reads the pages of the set in `dir`.
@@ -24,7 +27,8 @@ pub(crate) fn pages(dir: &Path) -> io::Result<Vec<Page>> {
         let mut bytes = vec![];
         GzDecoder::new(File::open(dir.join(format!("pages/{id}.html.gz")))?).read_to_end(&mut bytes)?;
         let charset = row["charset"].as_str().or_else(|| row["content_type"].as_str()?.split("charset=").nth(1));
-        pages.push(Page { id, html: decode(&bytes, charset) });
+        let url = Url::parse(row["url"].as_str().unwrap_or("https://example.com/")).map_err(io::Error::other)?;
+        pages.push(Page { id, html: decode(&bytes, charset), url });
     }
     Ok(pages)
 }
