@@ -1,7 +1,7 @@
 //! Writes the text and the numbers of each block of a set of pages, as JSON lines: the input of `train/train.py`.
 //!
-//! `figures DIR > figures.jsonl` for the first forest; `figures DIR PROBABILITIES > surroundings.jsonl` for the second,
-//! where a line of the file `PROBABILITIES` has the `id` of a page and the `probabilities` of its blocks.
+//! `figures DIR > figures.jsonl` for the first forest; `figures DIR PROBABILITIES > surroundings.jsonl` for the second:
+//! each line of the file `PROBABILITIES` has the `id` of a page and the `probabilities` of its blocks.
 
 #[path = "set/mod.rs"]
 mod set;

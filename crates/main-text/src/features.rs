@@ -1,6 +1,6 @@
 //! Numbers that describe a block and its surroundings: the input of the model.
 //!
-//! Their order is part of the model: a change here needs a new training.
+//! The order of them is part of the model: a change here needs a new training.
 
 use crate::counts::{Counts, PHRASE_GROUPS, word_hashes};
 use crate::outline::{Block, Outline, ROOT};

@@ -46,8 +46,8 @@ impl MainText {
         Self { outline, selection }
     }
 
-    /// Returns the text: paragraphs with a blank line between them, a line per item of a list and per row of a table,
-    /// whose cells are separated by tabs.
+    /// Returns the text: paragraphs with a blank line between them, a line per item of a list and per row of a table.
+    /// Cells are separated by tabs.
     #[must_use]
     pub fn text(&self) -> String {
         plain::text(&self.outline, &self.selection)

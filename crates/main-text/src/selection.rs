@@ -35,7 +35,7 @@ impl Selection {
         Self { parts, tables: tables(outline) }
     }
 
-    /// Selects blocks with text, and what is between them.
+    /// Selects blocks with text, and the rules and images between them.
     pub(crate) fn of(outline: &Outline, texts: &[u32], chosen: &[bool]) -> Self {
         let mut parts = vec![Part::Left; outline.blocks.len()];
         for (index, chosen) in texts.iter().zip(chosen) {
