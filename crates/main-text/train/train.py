@@ -22,6 +22,8 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 FOLDS = 5
+# As in src/choice.rs.
+THRESHOLD = 0.4
 SEEDS = {"first": 1, "second": 2}
 
 
@@ -163,7 +165,7 @@ class Training:
 
     def chosen(self, page, probabilities):
         """The rule of `src/choice.rs`."""
-        chosen, sizes = probabilities >= 0.5, self.sizes[page]
+        chosen, sizes = probabilities >= THRESHOLD, self.sizes[page]
         if sizes[chosen].sum() < 12 and sizes[chosen].sum() * 4 < sizes.sum():
             chosen[:] = True
         return "\n".join(text for text, is_chosen in zip(self.pages[page]["texts"], chosen) if is_chosen)
