@@ -12,8 +12,7 @@ static FIRST: LazyLock<Option<Forest>> = LazyLock::new(|| Forest::read(include_b
 /// Forest that knows the first one's judgement of the surroundings too.
 static SECOND: LazyLock<Option<Forest>> = LazyLock::new(|| Forest::read(include_bytes!("second.bin")));
 
-/// Probability from which a block is chosen. Below one half, since the measure is F1: what is missing costs more than
-/// as much that is too much.
+/// Probability from which a block is chosen. The best one for F1 is below one half.
 const THRESHOLD: f32 = 0.4;
 /// Number of chosen words below which the whole page is taken instead, if it has more than [`MANY`] times as many.
 const FEW_WORDS: u32 = 12;
