@@ -1,5 +1,7 @@
 //! HTML of the text of one block.
 
+use std::cell::Cell;
+
 use url::Url;
 
 use crate::MarkdownOptions;
@@ -17,13 +19,17 @@ pub(crate) const LIST_END: char = '\u{e003}';
 /// Number of pieces in which the character after a mark is searched for.
 const MAX_LOOK_AHEAD: usize = 40;
 
+/// Maximum size of the addresses and titles of all links and images; further ones are left out. A long base, or a link around
+/// many blocks, could otherwise make a page grow a thousandfold.
+const MAX_LINK_BYTES: usize = 16 << 20;
+
 /// Writer of the text of blocks.
 pub(crate) struct Inline<'a> {
     outline: &'a Outline,
-    /// Absolute address of each link, if it leads to a page.
-    addresses: Vec<Option<String>>,
     base: Url,
     options: MarkdownOptions,
+    /// Bytes left of [`MAX_LINK_BYTES`].
+    room: Cell<usize>,
 }
 
 /// An open mark: where its start tag begins and ends in the output, if it has one.
@@ -32,9 +38,9 @@ type OpenMark = (Mark, usize, usize);
 impl<'a> Inline<'a> {
     pub(crate) fn new(outline: &'a Outline, base: &Url, options: MarkdownOptions) -> Self {
         let own = outline.base.as_ref().and_then(|own| base.join(own.trim()).ok());
+        let own = own.filter(|own| matches!(own.scheme(), "http" | "https"));
         let base = own.unwrap_or_else(|| base.clone());
-        let addresses = outline.links.iter().map(|link| absolute(&link.address, &base)).collect();
-        Self { outline, addresses, base, options }
+        Self { outline, base, options, room: Cell::new(MAX_LINK_BYTES) }
     }
 
     fn pieces(&self, block: &Block) -> &[Piece] {
@@ -86,8 +92,15 @@ impl<'a> Inline<'a> {
         }
     }
 
-    fn address(&self, link: u32) -> Option<&str> {
-        self.addresses.get(link as usize)?.as_deref()
+    /// Returns the absolute address of a link or an image, if it has one and there is room for it.
+    fn address(&self, address: &str, title: &str) -> Option<String> {
+        let room = self.room.get();
+        if room == 0 {
+            return None;
+        }
+        let address = absolute(address, &self.base)?;
+        self.room.set(room.saturating_sub(address.len() + title.len()));
+        Some(address)
     }
 
     fn write_start(&self, mark: Mark, out: &mut String) {
@@ -97,14 +110,15 @@ impl<'a> Inline<'a> {
             Mark::Deleted => out.push_str("<del>"),
             Mark::Code => out.push_str("<code>"),
             Mark::Link(link) => {
-                let Some(address) = self.address(link) else { return };
+                let Some(link) = self.outline.links.get(link as usize) else { return };
+                let Some(address) = self.address(&link.address, &link.title) else { return };
                 // Without it, a space is put in front of the link.
                 if out.ends_with(|char: char| !char.is_whitespace()) {
                     out.push(JOINT);
                 }
                 out.push_str("<a href=\"");
-                escape(address, out);
-                write_title(&self.outline.links[link as usize].title, out);
+                escape(&address, out);
+                write_title(&link.title, out);
                 out.push('>');
             }
         }
@@ -141,7 +155,7 @@ impl<'a> Inline<'a> {
             Mark::Emphasis => "</em>",
             Mark::Deleted => "</del>",
             Mark::Code => "</code>",
-            Mark::Link(link) if self.address(link).is_some() => "</a>",
+            Mark::Link(_) if inner > start => "</a>",
             Mark::Link(_) => return,
         };
         // White space at the end of a mark moves out of it: Markdown has none there.
@@ -156,7 +170,7 @@ impl<'a> Inline<'a> {
             return;
         }
         let Some(image) = self.outline.images.get(index as usize) else { return };
-        let Some(address) = absolute(&image.address, &self.base) else { return };
+        let Some(address) = self.address(&image.address, &image.title) else { return };
         out.push_str("<img src=\"");
         escape(&address, out);
         out.push_str("\" alt=\"");

@@ -52,6 +52,19 @@ fn a_hundred_thousand_links_are_in_one_paragraph_or_in_many() {
 }
 
 #[test]
+fn long_addresses_do_not_multiply_the_page() {
+    let long = "a".repeat(4000);
+    for html in [
+        format!("<base href=/{long}/>{}", "<p><a href=x>w</a> <img src=i>".repeat(15_000)),
+        format!("<a href=/{long} title={long}>{}", "<p>w".repeat(15_000)),
+    ] {
+        let markdown = MainText::whole(&html).markdown(&base(), MarkdownOptions { images: true });
+        assert!(markdown.len() < 20 << 20, "{} bytes of {}", markdown.len(), html.len());
+        assert!(markdown.starts_with(&format!("[w](https://harbour.example/{long}")), "{:.100}", markdown);
+    }
+}
+
+#[test]
 fn a_paragraph_of_five_megabytes_is_kept_whole() {
     let html = format!("<p>{}</p>", SENTENCE.repeat(5_000_000 / SENTENCE.len()));
     let (text, cut) = read(&html);
