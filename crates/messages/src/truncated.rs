@@ -50,12 +50,7 @@ impl BitOrAssign for Truncated {
 impl From<Vec<Part>> for Truncated {
     fn from(parts: Vec<Part>) -> Self {
         let has = |part| parts.contains(&part);
-        Self {
-            body: has(Part::Body),
-            links: has(Part::Links),
-            text: has(Part::Text),
-            main_text: has(Part::MainText),
-        }
+        Self { body: has(Part::Body), links: has(Part::Links), text: has(Part::Text), main_text: has(Part::MainText) }
     }
 }
 

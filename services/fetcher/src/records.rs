@@ -244,7 +244,8 @@ pub(crate) fn discovered_record(
 #[cfg(test)]
 mod tests {
     use orbweaver_messages::{
-        DispatchId, FetchProfile, MAX_METADATA_BYTES, Markdown, Pattern, Priority, ReadyDispatch, SeedMetadata, Trail, decode,
+        DispatchId, FetchProfile, MAX_METADATA_BYTES, Markdown, Pattern, Priority, ReadyDispatch, SeedMetadata, Trail,
+        decode,
     };
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};

@@ -139,7 +139,10 @@ async fn the_user_agent_and_contact_that_were_given_are_what_the_server_sees() -
 async fn documents_hold_text_title_links_and_on_request_the_body_and_the_main_text() -> Result<()> {
     let web = serve(WebConfig { pages: 5, ..small() })?;
     let out = tempfile::tempdir()?;
-    Orbweaver::crawl(web.start_url(), out.path(), "--html --main-text --markdown")?.end(PATIENCE).await?.expect(0, &[])?;
+    Orbweaver::crawl(web.start_url(), out.path(), "--html --main-text --markdown")?
+        .end(PATIENCE)
+        .await?
+        .expect(0, &[])?;
     for (url, document) in Output::read(out.path())?.documents {
         let field = |name: &str| document[name].as_str().with_context(|| format!("{url} has no {name}"));
         ensure!(document["status"] == 200 && field("content_type")?.starts_with("text/html"), "{url}");

@@ -60,10 +60,16 @@ async fn extract_prints_the_main_text_and_its_markdown_on_request() -> Result<()
     let lines = lines(&Orbweaver::new(options)?.arg(&file).end(SOON).await?)?;
     let field = |name: &str| lines[0][name].as_str().with_context(|| format!("no {name}"));
     let (text, markdown) = (field("main_text")?, field("markdown")?);
-    ensure!(text.contains("full stop.\n\nA paragraph") && !text.contains("Shop") && !text.contains("Imprint"), "{text}");
-    for part in
-        ["[their webs](http://example.org/webs)", "**orb**", "```rust\nfn main() {}\n```", "](http://example.org/a/a.png)"]
-    {
+    ensure!(
+        text.contains("full stop.\n\nA paragraph") && !text.contains("Shop") && !text.contains("Imprint"),
+        "{text}"
+    );
+    for part in [
+        "[their webs](http://example.org/webs)",
+        "**orb**",
+        "```rust\nfn main() {}\n```",
+        "](http://example.org/a/a.png)",
+    ] {
         ensure!(markdown.contains(part), "{part} is not in {markdown}");
     }
     ensure!(!markdown.contains("Shop") && field("text")?.contains("Shop"), "{markdown}");
