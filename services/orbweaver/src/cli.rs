@@ -225,7 +225,10 @@ const TRAPS: [(Traps, &str); 3] = [
 ];
 
 /// Returns the parser of an option with these values, each with its description.
-fn one_of<T>(values: &'static [(T, &'static str)], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
+pub(crate) fn one_of<T>(
+    values: &'static [(T, &'static str)],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,
 {

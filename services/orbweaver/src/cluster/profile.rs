@@ -123,7 +123,18 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
 
 /// Returns the lines of `crawls show` for the settings that the profile has.
 pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
-    let FetchProfile { user_agent, contact, headers, interval_ms, max_body_bytes, accept, ignore_robots, .. } = profile;
+    let FetchProfile {
+        user_agent,
+        contact,
+        headers,
+        interval_ms,
+        max_body_bytes,
+        accept,
+        ignore_robots,
+        html,
+        main_text,
+        markdown,
+    } = profile;
     let yes_or_no = |given: Option<bool>| given.map(|given| if given { "yes" } else { "no" }.to_owned());
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let settings = [
@@ -134,9 +145,9 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("max body", max_body_bytes.map(|bytes| format!("{} bytes", number(bytes)))),
         ("also accepts", (!accept.is_empty()).then(|| accept.join(", "))),
         ("robots.txt", ignore_robots.then(|| "ignored".to_owned())),
-        ("html", yes_or_no(profile.html)),
-        ("main text", yes_or_no(profile.main_text)),
-        ("markdown", profile.markdown.map(|markdown| markdown.name().to_owned())),
+        ("html", yes_or_no(*html)),
+        ("main text", yes_or_no(*main_text)),
+        ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
     ];
     settings.into_iter().filter_map(|(name, value)| Some(format!("  {name:<12} {}", value?))).collect()
 }

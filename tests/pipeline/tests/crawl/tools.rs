@@ -51,8 +51,8 @@ async fn extract_prints_the_main_text_and_its_markdown_on_request() -> Result<()
         &file,
         format!(
             "<title>Spiders</title><nav><ul><li><a href=/>Home</a><li><a href=/shop>Shop</a></ul></nav><main><article>
-             <h1>Spiders</h1><p>{prose}<p>{prose} See <a href=../webs>their webs</a>.<ul><li>one <b>orb</b><li>two</ul>
-             <pre><code class=language-rust>fn main() {{}}</code></pre><img src=a.png alt=A></article></main>
+             <h1>Spiders</h1><p>{prose}<p>{prose} See <a href=../webs>their webs</a>.<img src=a.png alt=A><ul><li>one <b>orb</b><li>two</ul>
+             <pre><code class=language-rust>fn main() {{}}</code></pre></article></main>
              <footer>Imprint</footer>"
         ),
     )?;
