@@ -182,8 +182,15 @@ impl Tag {
 
     /// Returns 1 for `h1` to 6 for `h6`.
     pub(crate) fn heading_level(self) -> Option<u8> {
-        let level = (self as u8).wrapping_sub(Self::H1 as u8);
-        (level < 6).then_some(level + 1)
+        Some(match self {
+            Self::H1 => 1,
+            Self::H2 => 2,
+            Self::H3 => 3,
+            Self::H4 => 4,
+            Self::H5 => 5,
+            Self::H6 => 6,
+            _ => return None,
+        })
     }
 
     pub(crate) fn is_cell(self) -> bool {
@@ -228,6 +235,7 @@ mod tests {
         assert_eq!(Tag::of(b"h1").heading_level(), Some(1));
         assert_eq!(Tag::of(b"h6").heading_level(), Some(6));
         assert_eq!(Tag::of(b"header").heading_level(), None);
+        assert_eq!(Tag::of(b"form").heading_level(), None);
         assert_eq!(Tag::of(b"h7"), Tag::Inline);
     }
 

@@ -149,6 +149,8 @@ fn markup() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-z]{1,8} ",
         "</?(p|div|b|i|a|li|ul|ol|table|tr|td|th|h1|h2|pre|code|br|hr|blockquote|dl|dt|dd|del|img|noscript|option|svg)>",
+        "</?(article|aside|body|button|caption|x-y|details|dialog|fieldset|figcaption|figure|footer|form|h6|header|label)>",
+        "</?(main|nav|optgroup|section|select|strong|summary|tbody|template|textarea|time|title|style|script|span|input)>",
         "<a href=\"[a-z/:?#]{0,8}\">",
         "<(div|p|section) class=\"(comment|content|nav|footer|article)\">",
         "[*_`#>|\\\\~!\\[\\]()-]{1,4}",
