@@ -16,8 +16,6 @@ pub(crate) const UNCHECKED: char = '\u{e002}';
 /// Sign in place of the comment between two lists, which Markdown would take for one.
 pub(crate) const LIST_END: char = '\u{e003}';
 
-/// Number of pieces in which the character after a mark is searched for.
-const MAX_LOOK_AHEAD: usize = 40;
 
 /// Maximum size of the addresses and titles of all links and images; further ones are left out. A long base, or a link around
 /// many blocks, could otherwise make a page grow a thousandfold.
@@ -51,22 +49,35 @@ impl<'a> Inline<'a> {
     pub(crate) fn of(&self, block: &Block) -> String {
         let mut out = String::new();
         let mut open: Vec<OpenMark> = vec![];
+        // For each open mark of the page, whether it is written: in code only links are.
+        let mut written: Vec<bool> = vec![];
         let pieces = self.pieces(block);
-        for (at, piece) in pieces.iter().enumerate() {
+        let following = self.following(pieces);
+        for (piece, next) in pieces.iter().zip(following) {
+            let in_code = open.last().filter(|(mark, ..)| *mark == Mark::Code).copied();
             match piece {
                 Piece::Text(range) => write_text(&mut out, &mut open, self.outline.text_of(range)),
                 Piece::Break => out.push_str("<br>"),
                 Piece::Open(mark) => {
-                    let start = out.len();
-                    self.write_start(*mark, &mut out);
-                    open.push((*mark, start, out.len()));
+                    let is_link = matches!(mark, Mark::Link(_));
+                    written.push(in_code.is_none() || is_link);
+                    match in_code {
+                        // Code has no links in Markdown, but links may have code.
+                        Some(_) if is_link => {
+                            self.end(next, &mut open, &mut out);
+                            self.begin(*mark, &mut open, &mut out);
+                            self.begin(Mark::Code, &mut open, &mut out);
+                        }
+                        Some(_) => {}
+                        None => self.begin(*mark, &mut open, &mut out),
+                    }
                 }
+                Piece::Close(_) if written.pop() != Some(true) => {}
                 Piece::Close(mark) => {
-                    let Some(own) = open.pop() else { continue };
-                    if self.is_readable(own, &out, &pieces[at + 1..]) {
-                        self.close(*mark, own, &mut out);
-                    } else {
-                        out.replace_range(own.1..own.2, "");
+                    self.end(next, &mut open, &mut out);
+                    if in_code.is_some() && *mark != Mark::Code {
+                        self.end(next, &mut open, &mut out);
+                        self.begin(Mark::Code, &mut open, &mut out);
                     }
                 }
                 Piece::Image(index) => self.write_image(*index, &mut out),
@@ -79,6 +90,35 @@ impl<'a> Inline<'a> {
             text = rest.trim();
         }
         text.to_owned()
+    }
+
+    /// Returns for each piece the first character of the next text after it.
+    fn following(&self, pieces: &[Piece]) -> Vec<Option<char>> {
+        let mut following = vec![None; pieces.len()];
+        let mut next = None;
+        for (piece, following) in pieces.iter().zip(&mut following).rev() {
+            *following = next;
+            if let Piece::Text(range) = piece {
+                next = self.outline.text_of(range).chars().next().or(next);
+            }
+        }
+        following
+    }
+
+    fn begin(&self, mark: Mark, open: &mut Vec<OpenMark>, out: &mut String) {
+        let start = out.len();
+        self.write_start(mark, out);
+        open.push((mark, start, out.len()));
+    }
+
+    /// Ends the innermost open mark.
+    fn end(&self, next: Option<char>, open: &mut Vec<OpenMark>, out: &mut String) {
+        let Some(own) = open.pop() else { return };
+        if is_readable(own, out, next) {
+            close(own, out);
+        } else {
+            out.replace_range(own.1..own.2, "");
+        }
     }
 
     /// Writes the text of a block as it is.
@@ -124,47 +164,6 @@ impl<'a> Inline<'a> {
         }
     }
 
-    /// Returns `false` for emphasis that Markdown would read as plain signs: with punctuation at its edge, and a letter
-    /// directly outside, which is common in languages without spaces.
-    fn is_readable(&self, (mark, start, inner): OpenMark, out: &str, next: &[Piece]) -> bool {
-        if !matches!(mark, Mark::Strong | Mark::Emphasis | Mark::Deleted) {
-            return true;
-        }
-        let next = next.iter().take(MAX_LOOK_AHEAD).find_map(|piece| match piece {
-            Piece::Text(range) => self.outline.text_of(range).chars().next(),
-            Piece::Open(_) | Piece::Close(_) => None,
-            Piece::Break | Piece::Image(_) | Piece::Box(_) => Some(' '),
-        });
-        let is_sign = |char: Option<char>| {
-            char.is_some_and(|char| !char.is_alphanumeric() && !char.is_whitespace() && !"<>".contains(char))
-        };
-        let is_letter = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
-        let inside = &out[inner..];
-        let breaks_start = is_sign(inside.chars().next()) && is_letter(out[..start].chars().next_back());
-        let breaks_end = is_sign(inside.chars().next_back()) && is_letter(next);
-        !breaks_start && !breaks_end
-    }
-
-    fn close(&self, mark: Mark, (_, start, inner): OpenMark, out: &mut String) {
-        if out.len() == inner {
-            out.truncate(start);
-            return;
-        }
-        let tag = match mark {
-            Mark::Strong => "</strong>",
-            Mark::Emphasis => "</em>",
-            Mark::Deleted => "</del>",
-            Mark::Code => "</code>",
-            Mark::Link(_) if inner > start => "</a>",
-            Mark::Link(_) => return,
-        };
-        // White space at the end of a mark moves out of it: Markdown has none there.
-        let length = out.trim_end().len().max(inner);
-        let space = out.split_off(length);
-        out.push_str(tag);
-        out.push_str(&space);
-    }
-
     fn write_image(&self, index: u32, out: &mut String) {
         if !self.options.images {
             return;
@@ -178,6 +177,42 @@ impl<'a> Inline<'a> {
         write_title(&image.title, out);
         out.push('>');
     }
+}
+
+/// Returns `false` for emphasis that Markdown would read as plain signs: with punctuation at its edge, and a letter
+/// directly outside, which is common in languages without spaces.
+fn is_readable((mark, start, inner): OpenMark, out: &str, next: Option<char>) -> bool {
+    if !matches!(mark, Mark::Strong | Mark::Emphasis | Mark::Deleted) {
+        return true;
+    }
+    let is_sign = |char: Option<char>| {
+        char.is_some_and(|char| !char.is_alphanumeric() && !char.is_whitespace() && !"<>".contains(char))
+    };
+    let is_letter = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
+    let inside = &out[inner..];
+    let breaks_start = is_sign(inside.chars().next()) && is_letter(out[..start].chars().next_back());
+    let breaks_end = is_sign(inside.chars().next_back()) && is_letter(next);
+    !breaks_start && !breaks_end
+}
+
+fn close((mark, start, inner): OpenMark, out: &mut String) {
+    if out.len() == inner {
+        out.truncate(start);
+        return;
+    }
+    let tag = match mark {
+        Mark::Strong => "</strong>",
+        Mark::Emphasis => "</em>",
+        Mark::Deleted => "</del>",
+        Mark::Code => "</code>",
+        Mark::Link(_) if inner > start => "</a>",
+        Mark::Link(_) => return,
+    };
+    // White space at the end of a mark moves out of it: Markdown has none there.
+    let length = out.trim_end().len().max(inner);
+    let space = out.split_off(length);
+    out.push_str(tag);
+    out.push_str(&space);
 }
 
 /// Ends an attribute, and writes a title if there is one.

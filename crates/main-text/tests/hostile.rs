@@ -52,6 +52,13 @@ fn a_hundred_thousand_links_are_in_one_paragraph_or_in_many() {
 }
 
 #[test]
+fn marks_without_text_are_cheap_to_pass_over() {
+    for marks in ["<b></b>", "<code><a href=x></a></code>", "<code><b><a href=x></b></code>"] {
+        keeps_its_sentence(&format!("<p>{SENTENCE}{}", marks.repeat(200_000)));
+    }
+}
+
+#[test]
 fn long_addresses_do_not_multiply_the_page() {
     let long = "a".repeat(4000);
     for html in [

@@ -177,6 +177,16 @@ fn links_to_scripts_are_text() {
 }
 
 #[test]
+fn links_in_code_are_links_of_code() {
+    let page = MainText::whole(
+        "<p>Use <code>List&lt;<a href=/t>T</a>&gt;</code>, <code><a href=/m>mod_echo</a></code> or <code>-c <var>command</var></code>.",
+    );
+    let link = |name: &str, path: &str| format!("[`{name}`](https://harbour.example/{path})");
+    let wanted = format!("Use `List<`{}`>`, {} or `-c command`.", link("T", "t"), link("mod_echo", "m"));
+    assert_eq!(markdown(&page), wanted);
+}
+
+#[test]
 fn emphasis_that_markdown_cannot_express_is_left_out() {
     assert_eq!(markdown(&MainText::whole("<p>港口<b>「北」</b>区<b>灯塔</b>。")), "港口「北」区**灯塔**。");
 }
