@@ -16,7 +16,6 @@ pub(crate) const UNCHECKED: char = '\u{e002}';
 /// Sign in place of the comment between two lists, which Markdown would take for one.
 pub(crate) const LIST_END: char = '\u{e003}';
 
-
 /// Maximum size of the addresses and titles of all links and images; further ones are left out. A long base, or a link around
 /// many blocks, could otherwise make a page grow a thousandfold.
 const MAX_LINK_BYTES: usize = 16 << 20;
