@@ -40,17 +40,13 @@ impl<'a> Inline<'a> {
         Self { outline, base, options, room: Cell::new(MAX_LINK_BYTES) }
     }
 
-    fn pieces(&self, block: &Block) -> &[Piece] {
-        self.outline.pieces.get(block.pieces.start as usize..block.pieces.end as usize).unwrap_or_default()
-    }
-
     /// Returns the text of a block with its marks.
     pub(crate) fn of(&self, block: &Block) -> String {
         let mut out = String::new();
         let mut open: Vec<OpenMark> = vec![];
         // For each open mark of the page, whether it is written: in code only links are.
         let mut written: Vec<bool> = vec![];
-        let pieces = self.pieces(block);
+        let pieces = self.outline.pieces_of(block);
         let following = self.following(pieces);
         for (piece, next) in pieces.iter().zip(following) {
             let in_code = open.last().filter(|(mark, ..)| *mark == Mark::Code).copied();
@@ -80,6 +76,7 @@ impl<'a> Inline<'a> {
                     }
                 }
                 Piece::Image(index) => self.write_image(*index, &mut out),
+                Piece::Permalink(_) => {}
                 Piece::Box(is_checked) => out.extend([if *is_checked { CHECKED } else { UNCHECKED }, ' ']),
             }
         }
@@ -122,7 +119,7 @@ impl<'a> Inline<'a> {
 
     /// Writes the text of a block as it is.
     pub(crate) fn write_code(&self, block: &Block, out: &mut String) {
-        for piece in self.pieces(block) {
+        for piece in self.outline.pieces_of(block) {
             match piece {
                 Piece::Text(range) => escape(self.outline.text_of(range), out),
                 Piece::Break => out.push('\n'),

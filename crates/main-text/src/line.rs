@@ -15,6 +15,8 @@ const MAX_TEXT_BYTES: usize = 64 << 20;
 const MAX_PIECES: usize = 1 << 20;
 /// Maximum number of links, and of images.
 const MAX_LINKS: usize = 100_000;
+/// Texts of links from a heading to itself.
+const PERMALINKS: [&str; 5] = ["¶", "#", "§", "🔗", "\u{f0c1}"];
 /// Length at which a value of an attribute was possibly cut.
 const CUT_VALUE_BYTES: usize = 4096;
 
@@ -33,6 +35,8 @@ pub(crate) struct Line {
     /// Whether a line break directly after the start of preformatted text is left out.
     skips_newline: bool,
     has_image: bool,
+    /// The last link, if it leads to a part of its own page.
+    local: Option<u32>,
     is_cut: bool,
     block: Block,
 }
@@ -49,6 +53,7 @@ impl Line {
             space: false,
             skips_newline: false,
             has_image: false,
+            local: None,
             is_cut: false,
             block: Block::default(),
         }
@@ -211,10 +216,13 @@ impl Line {
             self.is_cut = true;
             return;
         }
+        let is_local = address.starts_with(b"#");
         let address = String::from_utf8_lossy(address).into_owned();
         outline.links.push(Link { address, title: attributes.text(Attribute::Title).into_owned() });
         self.block.links += 1;
-        self.open_mark(Mark::Link(outline.links.len() as u32 - 1));
+        let link = outline.links.len() as u32 - 1;
+        self.local = is_local.then_some(link);
+        self.open_mark(Mark::Link(link));
     }
 
     fn open_mark(&mut self, mark: Mark) {
@@ -232,6 +240,7 @@ impl Line {
     fn close(&mut self, mark: Mark) {
         let Some(depth) = self.marks.iter().rposition(|open| open.is_like(mark)) else { return };
         if self.is_open {
+            self.mark_permalink();
             for open in self.marks[depth..].iter().rev() {
                 self.pieces.push(Piece::Close(*open));
             }
@@ -240,6 +249,18 @@ impl Line {
             }
         }
         self.marks.remove(depth);
+    }
+
+    /// Marks the text of a link that ends here, if it only leads from a heading to itself. The text stays, since it says
+    /// something about its block.
+    fn mark_permalink(&mut self) {
+        if let [.., Piece::Open(Mark::Link(link)), last @ Piece::Text(_)] = &mut self.pieces[self.pieces_start..]
+            && Some(*link) == self.local
+            && let Piece::Text(range) = last
+            && PERMALINKS.iter().any(|sign| self.text[range.start as usize..] == *sign.as_bytes())
+        {
+            *last = Piece::Permalink(range.clone());
+        }
     }
 
     /// Closes all marks: they do not reach beyond the cell of a table.

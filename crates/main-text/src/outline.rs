@@ -1,5 +1,6 @@
 //! Outline of a page: a flat list of blocks, each with the chain of elements around it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::tag::Tag;
@@ -82,6 +83,8 @@ pub(crate) enum Piece {
     Image(u32),
     /// A box of a list of tasks.
     Box(bool),
+    /// Text of a link from a heading to itself, which is not written.
+    Permalink(Range<u32>),
 }
 
 /// A kind of marked text.
@@ -122,6 +125,26 @@ impl Outline {
 
     pub(crate) fn block_text(&self, block: &Block) -> &str {
         self.text_of(&block.text)
+    }
+
+    /// Returns the text of a block as it is written.
+    pub(crate) fn written_text(&self, block: &Block) -> Cow<'_, str> {
+        let (mut text, mut from) = (String::new(), block.text.start);
+        for piece in self.pieces_of(block) {
+            if let Piece::Permalink(range) = piece {
+                text.push_str(self.text_of(&(from..range.start)));
+                from = range.end;
+            }
+        }
+        if from == block.text.start {
+            return Cow::Borrowed(self.block_text(block));
+        }
+        text.push_str(self.text_of(&(from..block.text.end)));
+        Cow::Owned(text)
+    }
+
+    pub(crate) fn pieces_of(&self, block: &Block) -> &[Piece] {
+        self.pieces.get(block.pieces.start as usize..block.pieces.end as usize).unwrap_or_default()
     }
 
     pub(crate) fn element(&self, block: &Block) -> &Element {

@@ -13,7 +13,7 @@ pub(crate) fn text(outline: &Outline, selection: &Selection) -> String {
         if !is_shown && *part != Part::EmptyCell {
             continue;
         }
-        let text = if *part == Part::EmptyCell { "" } else { outline.block_text(block) };
+        let text = if *part == Part::EmptyCell { "".into() } else { outline.written_text(block) };
         let is_code = outline.nearest(block, &[Tag::Preformatted]).is_some();
         let text = if is_code { text.trim_matches('\n').trim_end() } else { text.trim() };
         let cell = selection.cell(outline, block);

@@ -177,6 +177,15 @@ fn links_to_scripts_are_text() {
 }
 
 #[test]
+fn a_heading_has_no_link_to_itself() {
+    let page = MainText::whole(
+        "<h2>Locks <a class=headerlink href=#locks title='Permalink'>¶</a></h2><p>See <a href=#notes>#</a>1 and <a href=/x>#</a>.",
+    );
+    assert_eq!(page.text(), "Locks\n\nSee 1 and #.");
+    assert_eq!(markdown(&page), "## Locks\n\nSee 1 and [#](https://harbour.example/x).");
+}
+
+#[test]
 fn links_in_code_are_links_of_code() {
     let page = MainText::whole(
         "<p>Use <code>List&lt;<a href=/t>T</a>&gt;</code>, <code><a href=/m>mod_echo</a></code> or <code>-c <var>command</var></code>.",

@@ -59,7 +59,7 @@ pub struct Document {
     /// Text of the page without navigation and other boilerplate, if requested: paragraphs, separated by empty lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main_text: Option<String>,
-    /// The same as Markdown (CommonMark, with tables and strikethrough), if requested; its links are absolute.
+    /// That text as Markdown (CommonMark, with tables and strikethrough), if requested; its links are absolute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub markdown: Option<String>,
     /// Links of the page, in order.
