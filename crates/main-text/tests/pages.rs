@@ -32,7 +32,7 @@ fn article() -> String {
         <div class="byline">By <a href="/authors/kim">Kim Okafor</a>, <time datetime="2026-03-04">4 March 2026</time></div>
         <div class="entry-content"><p>The lighthouse at the northern mole reopened on Tuesday after repairs that took
         three years, and the first visitors climbed its two hundred steps in steady rain.</p>
-        <p>Engineers replaced the lamp, mended the <em>copper</em> roof and sealed the walls, which had let in water
+        <p>Engineers replaced the lamp, repaired the <em>copper</em> roof and sealed the walls, which had let in water
         since the storm of 2022. The council paid for half of the work, and
         <a href="../fund.html">a fund of the port</a> for the rest.</p>
         <h2>A new exhibition</h2>
