@@ -46,6 +46,11 @@ fn complaint(row: &Value) -> Option<String> {
         Some("crawl_delay") => {
             differs(format!("{:?}", rules.crawl_delay_ms()), format!("{:?}", row["crawl_delay_ms"].as_u64()))
         }
+        Some("sitemaps") => {
+            let own: Vec<&str> = rules.sitemaps().iter().map(|url| &**url).collect();
+            let theirs: Vec<&str> = row["sitemaps"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            differs(format!("{own:?}"), format!("{theirs:?}"))
+        }
         _ => {
             let verdict = rules.verdict(path_and_query(row["url"].as_str().unwrap()));
             differs(verdict.allowed.to_string(), row["allowed"].as_bool().unwrap().to_string())
@@ -85,6 +90,8 @@ fn other_suites_differ_exactly_where_the_list_says() {
         "crawler_commons.jsonl",
         "crawler_commons_delay.jsonl",
         "protego_delay.jsonl",
+        "crawler_commons_sitemaps.jsonl",
+        "protego_sitemaps.jsonl",
     ] {
         for (line, row) in (1..).zip(rows(file)) {
             match (complaint(&row), listed.remove(&(file.to_owned(), line))) {

@@ -7,6 +7,7 @@ pub(super) enum Directive {
     Allow,
     Disallow,
     CrawlDelay,
+    Sitemap,
 }
 
 /// Directive names in lower case, with the frequent misspellings that Google's parser accepts.
@@ -18,6 +19,8 @@ const NAMES: &[(&[u8], Directive)] = &[
     (b"useragent", Directive::UserAgent),
     (b"user agent", Directive::UserAgent),
     (b"crawldelay", Directive::CrawlDelay),
+    (b"sitemap", Directive::Sitemap),
+    (b"site-map", Directive::Sitemap),
     (b"dissallow", Directive::Disallow),
     (b"dissalow", Directive::Disallow),
     (b"disalow", Directive::Disallow),

@@ -14,6 +14,7 @@
 //! | a file longer than 500 KiB | its beginning is used, without a line cut at the limit |
 //! | `Crawl-delay` (not in the RFC) | for the agents named so far in the group; the longest if groups are merged |
 //! | `Allow: /a/index.html` | allows `/a/` too |
+//! | `Sitemap` (sitemaps.org, not in the RFC) | wherever it is, for all agents; its value as written |
 //! | frequent misspellings, a missing colon | accepted, as by Google's parser |
 
 mod agent;
@@ -29,6 +30,10 @@ pub use escape::path_and_query;
 pub use fetch::{RobotsPolicy, STALE_MS, UNREACHABLE_MS};
 pub use rules::{AgentRules, Explanation, Verdict, explain};
 
+/// Maximum number of sitemaps of a file; further ones are ignored.
+pub const MAX_SITEMAPS: usize = 1000;
+/// Maximum total length of their URLs, in bytes.
+pub const MAX_SITEMAP_BYTES: usize = 64 << 10;
 /// Longest crawl-delay that is distinguished, in milliseconds: a day. Longer ones count as this.
 pub const MAX_CRAWL_DELAY_MS: u64 = 24 * 3_600_000;
 

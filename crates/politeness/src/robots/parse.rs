@@ -1,7 +1,7 @@
 //! Parser: from bytes to the rules of an agent, in one pass over the lines.
 
 use super::{
-    MAX_CRAWL_DELAY_MS,
+    MAX_CRAWL_DELAY_MS, MAX_SITEMAP_BYTES, MAX_SITEMAPS,
     agent::{agent_token, named_agent},
     escape::push_escaped,
     line::{Directive, directive, numbered},
@@ -26,13 +26,14 @@ impl AgentRules {
                 Some((Directive::Allow, value)) => parser.rule(true, value, number),
                 Some((Directive::Disallow, value)) => parser.rule(false, value, number),
                 Some((Directive::CrawlDelay, value)) => parser.crawl_delay(value),
+                Some((Directive::Sitemap, value)) => parser.sitemap(value),
                 None => {}
             }
         }
         // The groups that name the agent, or else those of `*` (RFC 9309 section 2.2.1).
         let Named { mut rules, crawl_delay_ms, .. } = if parser.own.is_named { parser.own } else { parser.others };
         rules.sort_by_key(Rule::precedence);
-        Self { rules: rules.into(), crawl_delay_ms }
+        Self { rules: rules.into(), crawl_delay_ms, sitemaps: parser.sitemaps.into() }
     }
 }
 
@@ -65,6 +66,9 @@ struct Parser {
     has_rules: bool,
     /// Number of rules in all groups.
     rules: usize,
+    sitemaps: Vec<Box<str>>,
+    /// Total length of the sitemaps' URLs, in bytes.
+    sitemap_bytes: usize,
 }
 
 /// Rules and crawl-delay of the groups that name an agent.
@@ -113,6 +117,16 @@ impl Parser {
         let implied = directory.map(|pattern| Rule { pattern, ..rule.clone() });
         named.rules.push(rule);
         named.rules.extend(implied);
+    }
+
+    fn sitemap(&mut self, value: &[u8]) {
+        let end = value.iter().position(u8::is_ascii_whitespace).unwrap_or(value.len());
+        let Ok(url) = std::str::from_utf8(&value[..end]) else { return };
+        self.sitemap_bytes += url.len();
+        let has_room = self.sitemaps.len() < MAX_SITEMAPS && self.sitemap_bytes <= MAX_SITEMAP_BYTES;
+        if has_room && !url.is_empty() {
+            self.sitemaps.push(url.into());
+        }
     }
 
     /// Applies a crawl-delay to the agents named since the previous one of the group.

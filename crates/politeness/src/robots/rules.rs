@@ -43,6 +43,7 @@ pub struct AgentRules {
     /// Rules in order of precedence: the first that matches decides.
     pub(super) rules: Box<[Rule]>,
     pub(super) crawl_delay_ms: Option<u64>,
+    pub(super) sitemaps: Box<[Box<str>]>,
 }
 
 impl AgentRules {
@@ -65,6 +66,13 @@ impl AgentRules {
     #[must_use]
     pub fn crawl_delay_ms(&self) -> Option<u64> {
         self.crawl_delay_ms
+    }
+
+    /// Returns the sitemaps that the file names, for all agents, in order and as written: at most
+    /// [`super::MAX_SITEMAPS`] of [`super::MAX_SITEMAP_BYTES`] in total.
+    #[must_use]
+    pub fn sitemaps(&self) -> &[Box<str>] {
+        &self.sitemaps
     }
 }
 

@@ -98,6 +98,17 @@ fn octets_that_are_no_text_match_their_escaped_form_and_are_shown_escaped() {
 }
 
 #[test]
+fn sitemaps_are_those_of_the_whole_file_within_bounds() {
+    let sitemaps = |text: &str| AgentRules::parse(text.as_bytes(), "x").sitemaps().to_vec();
+    let text = "Sitemap: /a.xml # comment\nUser-agent: y\nDisallow: /\nSITE-MAP : https://a.test/b.xml?c d\nSitemap:\n";
+    assert_eq!(sitemaps(text), ["/a.xml".into(), "https://a.test/b.xml?c".into()]);
+    assert!(AgentRules::parse(b"User-agent: x\nSitemap: /a\nDisallow: /\n", "x").verdict("/b").rule.is_some());
+    assert_eq!(sitemaps(&"sitemap: /a\n".repeat(2 * MAX_SITEMAPS)).len(), MAX_SITEMAPS);
+    let long = format!("sitemap: /{}\n", "a".repeat(999));
+    assert_eq!(sitemaps(&long.repeat(100)).len(), MAX_SITEMAP_BYTES / 1000);
+}
+
+#[test]
 fn an_explanation_is_one_json_object() {
     let text = b"User-agent: *\nCrawl-delay: 2\nDisallow: /no\n";
     let json = |url| serde_json::to_string(&explain(text, "Orbweaver/0.1", url)).unwrap();
