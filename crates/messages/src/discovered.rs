@@ -15,6 +15,8 @@ pub enum DiscoveryKind {
     Link,
     /// Another URL redirected to it.
     Redirect,
+    /// A robots.txt, a sitemap index or a page names it as a sitemap or feed.
+    Sitemap,
     /// A user requested it again, or a URL that a user requested again redirected to it.
     Recrawl,
 }
@@ -26,7 +28,7 @@ pub struct Discovered {
     pub crawl: CrawlName,
     /// Site of all `urls`; computed once, here.
     pub site: SiteName,
-    /// Page that linked or redirected; absent for seeds.
+    /// Page, robots.txt or sitemap that linked or redirected; absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
     /// Link depth of `urls` from the seed; a redirect keeps the depth of its source.

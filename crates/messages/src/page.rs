@@ -20,6 +20,8 @@ pub enum BodyEncoding {
 pub enum PageKind {
     /// A type that is not HTML, and that the profile of the crawl accepts. It has no document.
     Other,
+    /// A sitemap or feed, by its content. It has no document.
+    Sitemap,
     /// HTML or XHTML, by its content type, or by its first bytes if it has none.
     #[default]
     Html,
@@ -68,6 +70,9 @@ pub struct Page {
     /// Main text of the document as Markdown, if the profile of the crawl determines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub markdown: Option<Markdown>,
+    /// Whether the feeds that the page declares are discovered.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub feeds: bool,
 }
 
 impl Page {

@@ -32,6 +32,12 @@ pub struct FetchProfile {
     /// Whether no robots.txt is requested for the crawl. Only for your own sites.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ignore_robots: bool,
+    /// Whether the sitemaps of its sites are read: those that robots.txt names, else `/sitemap.xml`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sitemaps: Option<bool>,
+    /// Whether the feeds that its pages declare are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feeds: Option<bool>,
     /// Whether its documents contain the decoded body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<bool>,

@@ -18,9 +18,10 @@ pub(crate) enum Attribute {
     HttpEquiv,
     Lang,
     XmlLang,
+    Type,
 }
 
-const ATTRIBUTES: usize = 8;
+const ATTRIBUTES: usize = 9;
 
 impl Attribute {
     fn of(name: &[u8]) -> Option<Self> {
@@ -33,6 +34,7 @@ impl Attribute {
             b"http-equiv" => Self::HttpEquiv,
             b"lang" => Self::Lang,
             b"xml:lang" => Self::XmlLang,
+            b"type" => Self::Type,
             _ => return None,
         })
     }

@@ -70,6 +70,9 @@ pub struct ExtractorConfig {
     /// Maximum size of the stored text of a link.
     #[serde(with = "Size::<1, MIB>")]
     pub max_link_text_bytes: usize,
+    /// Discover the feeds that the page declares.
+    #[serde(skip)]
+    pub feeds: bool,
     /// Product token of the crawler: `meta name=TOKEN` and `X-Robots-Tag: TOKEN: ...` apply like those for all robots.
     #[serde(skip)]
     pub agent: String,
@@ -110,6 +113,7 @@ impl Default for ExtractorConfig {
             max_links: 100_000,
             max_links_bytes: 8 << 20,
             max_link_text_bytes: 1024,
+            feeds: false,
             agent: "orbweaver".to_owned(),
             pass_links: 100_000,
             pass_bytes: 8 << 20,
@@ -129,10 +133,12 @@ impl ExtractorConfig {
     /// Returns the settings for a page, whose crawl may have an agent of its own and determine what its documents
     /// contain.
     pub(crate) fn of_page(&self, page: &Page) -> Cow<'_, Self> {
-        if page.agent.is_none() && page.html.is_none() && page.main_text.is_none() && page.markdown.is_none() {
+        let is_as_configured = page.html.is_none() && page.main_text.is_none() && page.markdown.is_none();
+        if page.agent.is_none() && is_as_configured && page.feeds == self.feeds {
             return Cow::Borrowed(self);
         }
         let mut own = self.clone();
+        own.feeds = page.feeds;
         own.html = page.html.unwrap_or(own.html);
         own.main_text = page.main_text.unwrap_or(own.main_text);
         own.markdown = page.markdown.unwrap_or(own.markdown);

@@ -6,15 +6,15 @@ use bytes::Bytes;
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::topic::DISCOVERED;
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, PageKind, SeedMetadata, Truncated,
-    UrlContext, encoded_len, json_len,
+    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, PageKind, SeedMetadata, Trail,
+    Truncated, UrlContext, encoded_len, json_len,
 };
 use orbweaver_store::LinksOut;
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
 use url::Url;
 
 use crate::ExtractorConfig;
-use crate::extract::{Extracted, PageInput, extract_after};
+use crate::extract::{Extracted, Followed, PageInput, extract_after};
 use crate::job::produced;
 use crate::pass::Progress;
 
@@ -74,16 +74,17 @@ pub fn discovered(
     config: &ExtractorConfig,
 ) -> Vec<Discovered> {
     let (context, mut records) = (&page.context, Vec::new());
-    for (site, urls) in extracted.followed(&context.url, config.follow_nofollow) {
+    for Followed { site, is_sitemap, urls } in extracted.followed(&context.url, config.follow_nofollow) {
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
         let record = |urls: Vec<String>| Discovered {
             crawl: context.crawl.clone(),
             site: site.into(),
             via: Some(context.url.clone()),
             depth: context.depth.saturating_add(1),
-            sighting: DiscoveryKind::Link,
+            sighting: if is_sitemap { DiscoveryKind::Sitemap } else { DiscoveryKind::Link },
             chain: Vec::new(),
-            trail: context.trail.clone(),
+            // Entries of a sitemap are like seeds: no links lead to them.
+            trail: if page.kind == PageKind::Sitemap { Trail::default() } else { context.trail.clone() },
             // Only links within the site can be part of a trap.
             content: content.filter(|_| *site == context.site),
             priority: context.priority,
@@ -116,7 +117,11 @@ pub fn discovered(
 pub fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
     let links = extracted.links.iter().map(|link| &*link.url);
     let texts = [&*extracted.title, &*extracted.text];
-    if page.context.trail.is_empty() { None } else { orbweaver_patterns::digest(&texts, &page.context.url, links) }
+    if page.context.trail.is_empty() || page.kind == PageKind::Sitemap {
+        None
+    } else {
+        orbweaver_patterns::digest(&texts, &page.context.url, links)
+    }
 }
 
 /// Returns the links of a page for the store. A page without links has an empty list, so that it replaces an older
@@ -157,6 +162,7 @@ pub fn standalone(
         html: None,
         main_text: None,
         markdown: None,
+        feeds: false,
     };
     let extracted = extract_after(input, options, 0);
     let mut progress = Progress::default().after(&extracted);

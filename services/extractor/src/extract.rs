@@ -71,6 +71,15 @@ pub struct Extracted {
     pub html: Option<String>,
 }
 
+/// Targets of links to one site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed<'a> {
+    pub site: &'a str,
+    /// Whether they are named as sitemaps or feeds.
+    pub is_sitemap: bool,
+    pub urls: Vec<&'a str>,
+}
+
 /// Extracts a page, with as many of its links as one pass takes. Never fails: any bytes are a page.
 #[must_use]
 pub fn extract(input: &PageInput<'_>, options: &ExtractorConfig) -> Extracted {
@@ -168,20 +177,23 @@ impl Extracted {
         !self.robots.nofollow || follow_nofollow
     }
 
-    /// Returns the distinct targets of this pass to follow, by site, each in the order of its first link. `page` itself
-    /// is not among them, since it is known.
+    /// Returns the distinct targets of this pass to follow, by site, each in the order of its first link; sitemaps and
+    /// feeds apart. `page` itself is not among them, since it is known.
     #[must_use]
-    pub fn followed(&self, page: &str, follow_nofollow: bool) -> Vec<(&str, Vec<&str>)> {
-        let mut by_site: Vec<Vec<&str>> = vec![Vec::new(); self.sites.len()];
+    pub fn followed(&self, page: &str, follow_nofollow: bool) -> Vec<Followed<'_>> {
+        let group = |is_sitemap| self.sites.iter().map(move |site| Followed { site, is_sitemap, urls: Vec::new() });
+        let mut groups: Vec<Followed<'_>> = group(false).chain(group(true)).collect();
         if self.is_followed(follow_nofollow) {
             let mut known = HashSet::from([page]);
             for link in self.all_links().filter(|link| !link.nofollow || follow_nofollow) {
                 if known.insert(link.url.as_str()) {
-                    by_site[link.site].push(&link.url);
+                    let group = if link.is_sitemap { self.sites.len() + link.site } else { link.site };
+                    groups[group].urls.push(&link.url);
                 }
             }
         }
-        self.sites.iter().map(String::as_str).zip(by_site).filter(|(_, urls)| !urls.is_empty()).collect()
+        groups.retain(|group| !group.urls.is_empty());
+        groups
     }
 
     /// Returns the distinct targets for the store, in the order of their first link, and whether they are nofollow:

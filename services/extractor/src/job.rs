@@ -15,7 +15,7 @@ use crate::body::BodyReader;
 use crate::charset::CharsetSource;
 use crate::extract::{Extracted, PageInput, extract_after};
 use crate::pass::{PagePass, Pass, Progress};
-use crate::{ExtractorConfig, cut, document};
+use crate::{ExtractorConfig, cut, document, sitemap};
 
 /// Header of a page record that holds its JSON.
 pub const PAGE_HEADER: &str = "page";
@@ -41,7 +41,7 @@ pub enum PageVerdict {
     Extracted(Box<PageResult>),
     /// A further pass follows when the records of this one are durable.
     Discovered(Box<PassResult>),
-    /// The page is not HTML: it has no document, and no links in place of those of an earlier version.
+    /// The page is neither HTML nor a readable sitemap: it has no document, and no links in place of those of an earlier version.
     PassedOver(LinksOut),
     /// The record cannot be processed.
     Rejected(String),
@@ -52,7 +52,7 @@ pub enum PageVerdict {
 pub struct PageResult {
     /// Write for the store.
     pub links: LinksOut,
-    /// The document first, then the discovered URLs, unless earlier passes produced them.
+    /// The document first, unless it is a sitemap; then the discovered URLs, unless earlier passes produced them.
     pub records: Vec<Record>,
     /// Counts for the metrics.
     pub counts: PageCounts,
@@ -87,6 +87,8 @@ pub struct PageCounts {
     pub nofollow_page: bool,
     /// Source of the encoding.
     pub charset_source: CharsetSource,
+    /// HTML or a sitemap.
+    pub kind: PageKind,
 }
 
 /// Carries out a pass over one page. A panic, which would be a defect, rejects only this page.
@@ -112,9 +114,12 @@ fn verdict(
 ) -> Result<PageVerdict, String> {
     let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
-    if page.kind != PageKind::Html {
+    let passed_over = || {
         let (fingerprint, at_ms) = (page.context.fingerprint, page.event_ms());
-        return Ok(PageVerdict::PassedOver(LinksOut { fingerprint, at_ms, links: vec![] }));
+        Ok(PageVerdict::PassedOver(LinksOut { fingerprint, at_ms, links: vec![] }))
+    };
+    if page.kind == PageKind::Other {
+        return passed_over();
     }
     let config = &*config.of_page(&page);
     let url = parse(&page.context.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
@@ -128,9 +133,20 @@ fn verdict(
         headers: &page.headers,
         body: &body,
     };
-    let mut extracted = match pass {
-        Pass::First | Pass::Document(_) => extract_after(&input, config, 0),
-        Pass::Links(progress) => extract_after(&input, &config.without_document(), progress.read),
+    let (from, is_last) = match pass {
+        Pass::First | Pass::Document(_) => (0, true),
+        Pass::Links(progress) => (progress.read, false),
+    };
+    let (mut extracted, bytes) = match page.kind {
+        PageKind::Sitemap => match sitemap::extract_after(&input, config, from) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(topic_partition = %record.tp, offset = record.offset, %error, "sitemap passed over");
+                return passed_over();
+            }
+        },
+        _ if is_last => (extract_after(&input, config, from), body.len()),
+        _ => (extract_after(&input, &config.without_document(), from), body.len()),
     };
     extracted.truncated |= Truncated { body: cut, ..Truncated::default() };
     let progress = match pass {
@@ -139,7 +155,7 @@ fn verdict(
         Pass::Document(progress) => *progress,
     };
     let is_followed = extracted.is_followed(config.follow_nofollow);
-    let continues = is_followed && progress.continues(body.len());
+    let continues = is_followed && progress.continues(bytes);
     let found = match pass {
         Pass::Document(_) => vec![],
         Pass::First | Pass::Links(_) => document::discovered(&page, &extracted, progress.content, now, config),
@@ -164,9 +180,14 @@ fn verdict(
         truncated: false,
         nofollow_page: extracted.robots.nofollow,
         charset_source: extracted.charset_source,
+        kind: page.kind,
     };
     let extracted = extracted.with_counts(&progress);
     let links = document::links_out(&page, &extracted);
+    if page.kind == PageKind::Sitemap {
+        counts.truncated = !extracted.truncated.is_empty();
+        return Ok(PageVerdict::Extracted(Box::new(PageResult { links, records: found.collect(), counts })));
+    }
     let (document, truncated) = document_record(page, extracted, (record.tp.partition, now), config);
     counts.truncated = truncated;
     let records = std::iter::once(document).chain(found).collect();

@@ -17,6 +17,7 @@
 //! | `scan`, `tag`, `attributes` | the pass over the markup, driven by html5gum |
 //! | `text` | folding of white space, bounded |
 //! | `refresh`, `robots` | small grammars: meta refresh, robots directives |
+//! | `sitemap` | sitemaps and feeds, whose entries are links |
 //! | `links` | resolution, sites |
 //! | [`document`](mod@document) | the messages: document, discovered URLs, links for the store |
 //! | [`body`] | decompression, bounded |
@@ -43,6 +44,7 @@ mod robots;
 mod scan;
 #[cfg(feature = "cluster")]
 pub mod service;
+mod sitemap;
 pub mod stage;
 mod tag;
 mod text;

@@ -21,6 +21,8 @@ pub struct Link {
     pub rel: String,
     /// Whether `rel` contains nofollow.
     pub nofollow: bool,
+    /// Whether the target is named as a sitemap or feed.
+    pub is_sitemap: bool,
     /// Index of the target's site in [`crate::Extracted::sites`].
     pub site: usize,
 }
@@ -77,7 +79,7 @@ impl<'a> Resolver<'a> {
         let mut found = Resolved { links, beyond: Vec::new(), read: raw.len() };
         let mut room = Some(options.max_links_bytes);
         let mut pass_room = options.pass_limits().1;
-        for (index, RawLink { href, text, rel }) in raw.into_iter().enumerate() {
+        for (index, RawLink { href, text, rel, is_sitemap }) in raw.into_iter().enumerate() {
             let Some(url) = self.url(&href) else { continue };
             let bytes = url.as_str().len();
             if bytes > pass_room && !(found.links.is_empty() && found.beyond.is_empty()) {
@@ -90,9 +92,9 @@ impl<'a> Resolver<'a> {
             let site = self.sites.place(&url);
             let url = String::from(url);
             if room.is_some() {
-                found.links.push(Link { url, text, rel, nofollow, site });
+                found.links.push(Link { url, text, rel, nofollow, is_sitemap, site });
             } else {
-                found.beyond.push(Link { url, text: String::new(), rel: String::new(), nofollow, site });
+                found.beyond.push(Link { url, text: String::new(), rel: String::new(), nofollow, is_sitemap, site });
             }
         }
         found

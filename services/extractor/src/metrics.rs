@@ -8,8 +8,8 @@ use prometheus::{
 
 use crate::charset::CharsetSource;
 
-/// Pages by result: `extracted`, `passed_over` (not HTML), `rejected`. Alert: any steady rate of `rejected`, since each is
-/// a page lost to the dead letters.
+/// Pages by result: `extracted`, `sitemap` (or feed), `passed_over` (any other type), `rejected`. Alert: any steady rate
+/// of `rejected`, since each is a page lost to the dead letters.
 pub const PAGES: &str = "orbweaver_extractor_pages_total";
 /// Pages received and not yet extracted. Alert: above the budget's records for minutes while seconds stay flat.
 pub const PENDING: &str = "orbweaver_extractor_pending_pages";
@@ -79,7 +79,7 @@ impl ExtractorMetrics {
             nofollow_pages: counter!(NOFOLLOW_PAGES, "Pages that ask robots not to follow their links", registry)?,
         };
         // A sum over results that have not yet occurred should be 0, not absent.
-        ["extracted", "passed_over", "rejected"]
+        ["extracted", "sitemap", "passed_over", "rejected"]
             .iter()
             .for_each(|result| drop(metrics.pages.with_label_values(&[result])));
         SOURCES.iter().for_each(|source| drop(metrics.charsets.with_label_values(&[source.as_str()])));

@@ -28,6 +28,8 @@ pub(crate) struct RawLink {
     pub(crate) href: String,
     pub(crate) text: String,
     pub(crate) rel: String,
+    /// Whether it is named as a sitemap or feed.
+    pub(crate) is_sitemap: bool,
 }
 
 /// Result of a pass over the markup.
@@ -254,7 +256,7 @@ impl<'a> Scan<'a> {
             self.open_link = Some(self.found.links.len());
             self.link_text.take();
         }
-        self.found.links.push(RawLink { href, text: String::new(), rel });
+        self.found.links.push(RawLink { href, text: String::new(), rel, is_sitemap: tag == Tag::Link });
     }
 
     /// Counts a link. Returns `true` if this pass takes it.
@@ -281,17 +283,7 @@ impl<'a> Scan<'a> {
                 let href = self.attributes.get(Attribute::Href);
                 self.found.base = href.map(|href| String::from_utf8_lossy(href).into_owned());
             }
-            Tag::Link if self.found.canonical.is_none() => {
-                let is_canonical = self
-                    .attribute(Attribute::Rel)
-                    .split_ascii_whitespace()
-                    .any(|word| word.eq_ignore_ascii_case("canonical"));
-                if is_canonical
-                    && self.attributes.get(Attribute::Href).is_some_and(|href| !href.trim_ascii().is_empty())
-                {
-                    self.found.canonical = Some(self.attribute(Attribute::Href).into_owned());
-                }
-            }
+            Tag::Link => self.link(),
             Tag::Html if self.found.language.is_none() => {
                 let language = self.attributes.get(Attribute::Lang).or(self.attributes.get(Attribute::XmlLang));
                 let language = String::from_utf8_lossy(language.unwrap_or_default()).trim().to_owned();
@@ -301,6 +293,21 @@ impl<'a> Scan<'a> {
             }
             Tag::Meta => self.meta(),
             _ => {}
+        }
+    }
+
+    fn link(&mut self) {
+        let rel = self.attribute(Attribute::Rel);
+        let has = |token: &str| rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case(token));
+        let (is_canonical, is_alternate) = (has("canonical"), has("alternate"));
+        if self.attributes.get(Attribute::Href).is_none_or(|href| href.trim_ascii().is_empty()) {
+            return;
+        }
+        if self.options.feeds && is_alternate && is_feed(&self.attribute(Attribute::Type)) {
+            self.add_link(Attribute::Href, Tag::Link);
+        }
+        if is_canonical && self.found.canonical.is_none() {
+            self.found.canonical = Some(self.attribute(Attribute::Href).into_owned());
         }
     }
 
@@ -325,6 +332,14 @@ impl<'a> Scan<'a> {
             }
         }
     }
+}
+
+/// Returns `true` for the media types of feeds.
+fn is_feed(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    ["application/rss+xml", "application/atom+xml", "application/feed+json"]
+        .iter()
+        .any(|feed| essence.eq_ignore_ascii_case(feed))
 }
 
 /// By reference: the tokenizer owns its emitter, but the scan is needed afterwards.

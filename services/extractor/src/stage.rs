@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition};
-use orbweaver_messages::{Millis, Topic, topic};
+use orbweaver_messages::{Millis, PageKind, Topic, topic};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Stage, StageError, Step, Token};
 use orbweaver_store::Write;
 
@@ -141,7 +141,8 @@ impl Stage for ExtractorStage {
         for (origin, verdict) in done {
             match verdict {
                 PageVerdict::Extracted(result) => {
-                    self.metrics.pages.with_label_values(&["extracted"]).inc();
+                    let kind = if result.counts.kind == PageKind::Sitemap { "sitemap" } else { "extracted" };
+                    self.metrics.pages.with_label_values(&[kind]).inc();
                     self.count(&result.counts);
                     if result.counts.unfollowed > 0 {
                         tracing::warn!(

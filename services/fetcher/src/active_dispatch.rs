@@ -1,11 +1,11 @@
 //! An active dispatch.
 
-use orbweaver_log::Partition;
-use orbweaver_messages::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis, PageVersion, ReadyDispatch};
+use orbweaver_log::{Partition, Record};
+use orbweaver_messages::{CLOCK_MARGIN_MS, DiscoveryKind, Dispatch, DispatchId, Millis, PageVersion, ReadyDispatch};
 use orbweaver_stage::Origin;
 use orbweaver_url::{SiteName, Url, WideDomains};
 
-use crate::cookies::Cookies;
+use crate::{client::Purpose, cookies::Cookies};
 
 /// A dispatch that passes through robots.txt, the site's gate and the request, more than once if it is redirected to
 /// itself.
@@ -29,6 +29,8 @@ pub(crate) struct ActiveDispatch {
     pub(crate) cookies: Cookies,
     /// Crawl-delay of the last requested authority of the dispatch's own site, if known.
     pub(crate) crawl_delay_ms: Option<u64>,
+    /// Sitemaps that it has found; durable before its outcome.
+    pub(crate) sitemaps: Vec<Record>,
     /// Whether the dispatch holds a request slot; slots bound the requests without a durable outcome.
     pub(crate) has_slot: bool,
 }
@@ -46,6 +48,7 @@ impl ActiveDispatch {
             answering_ms: 0,
             cookies: Cookies::default(),
             crawl_delay_ms: None,
+            sitemaps: vec![],
             has_slot: false,
         }
     }
@@ -108,6 +111,17 @@ impl ActiveDispatch {
         self.answering_ms = self.answering_ms.saturating_add(answered_ms.saturating_sub(requested_ms).max(0));
         if !self.is_elsewhere() {
             self.asked_ms = Some((requested_ms, answered_ms));
+        }
+    }
+
+    /// Returns the purpose of its requests. A URL that was named as a sitemap may redirect to a page.
+    pub(crate) fn purpose(&self) -> Purpose {
+        let context = &self.dispatch().context;
+        match context.sighting {
+            DiscoveryKind::Seed | DiscoveryKind::Recrawl => Purpose::PageOrSitemap,
+            DiscoveryKind::Sitemap if context.chain.is_empty() && self.before.is_empty() => Purpose::Sitemap,
+            DiscoveryKind::Sitemap => Purpose::PageOrSitemap,
+            DiscoveryKind::Link | DiscoveryKind::Redirect => Purpose::Page,
         }
     }
 

@@ -71,7 +71,7 @@ fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Mil
     match answer.status {
         200 => match answer.body {
             Body::Read { .. } => Verdict::Fetched,
-            Body::Unread | Body::NotHtml => Verdict::Refused("content_type".into()),
+            Body::Unread | Body::Unwanted => Verdict::Refused("content_type".into()),
         },
         304 => Verdict::Unchanged,
         300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(active, to)),

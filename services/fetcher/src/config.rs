@@ -63,6 +63,10 @@ pub struct FetcherConfig {
     pub max_header_bytes: usize,
     /// Do not request robots.txt. Only for your own sites.
     pub ignore_robots: bool,
+    /// Read the sitemaps of sites: those that robots.txt names, else `/sitemap.xml`.
+    pub sitemaps: bool,
+    /// Read the feeds that pages declare.
+    pub feeds: bool,
     /// Longest `Crawl-delay` of a robots.txt that is obeyed: the URLs of a host with a longer one are refused as
     /// `crawl_delay`.
     #[serde(with = "Time::<SECOND, DAY>")]
@@ -185,6 +189,8 @@ impl Default for FetcherConfig {
             max_headers: 256,
             max_header_bytes: 16 << 10,
             ignore_robots: false,
+            sitemaps: false,
+            feeds: false,
             max_crawl_delay: Duration::from_hours(1),
             allow_private: false,
             robots_lifetime: Duration::from_hours(24),

@@ -18,8 +18,8 @@ use crate::{
     client::{Attempt, FetchError, HttpResponse},
     gates::QueuedRequest,
     records::{
-        add_answer, add_times, attempted, discovered_record, found_version, is_known, of_own_site, outcome,
-        outcome_record, page_record, page_row, redirect_row,
+        add_answer, add_times, attempted, discovered_record, found_record, found_version, is_known, of_own_site,
+        outcome, outcome_record, page_record, page_row, redirect_row,
     },
     robots::{Block, Report},
     robots_cache::CachedRobots,
@@ -86,6 +86,10 @@ impl FetcherStage {
     fn obey_rules(&mut self, mut active: Box<ActiveDispatch>, rules: &Arc<AgentRules>, at: &mut At<'_>) {
         let delay_ms = self.obeyed_delay(rules);
         active.set_crawl_delay(delay_ms);
+        if self.profile(&active).sitemaps && !active.is_elsewhere() {
+            let found = self.announced.sitemaps(&active, rules, &self.config.wide_domains, at.now);
+            active.sitemaps.extend(found.iter().map(|found| found_record(found, self.ownership.partitions)));
+        }
         if !rules.verdict(&active.url[Position::BeforePath..Position::AfterQuery]).allowed {
             return self.refuse(&active, "robots", at);
         }
@@ -218,6 +222,9 @@ impl FetcherStage {
         let elsewhere = active.is_elsewhere().then(|| of_own_site(active, outcome));
         let outcome = elsewhere.as_ref().unwrap_or(outcome);
         self.metrics.outcome(outcome.kind);
+        if !active.sitemaps.is_empty() {
+            steps.insert(0, Step::Produce(active.sitemaps.clone()));
+        }
         steps.push(Step::Produce(vec![outcome_record(outcome, active.partition())]));
         self.settle(active, steps, at);
     }

@@ -20,8 +20,9 @@
 //! | `classify` | meaning of a response: pure |
 //! | `robots` | meaning of the response to a request for robots.txt: pure |
 //! | `dispatches`, `requests`, `robots_lookups`, `ownership` | parts of its state: pure |
+//! | `sitemaps` | discovery of the sitemaps of sites: pure |
 //! | `robots_cache`, `completed_dispatches` | known robots.txt files and completed dispatches: bounded |
-//! | `sniff`, `address`, `cookies` | detection of HTML; addresses that may be dialled; cookies of one dispatch: pure |
+//! | `sniff`, `address`, `cookies` | kinds of bodies; addresses that may be dialled; cookies of one dispatch: pure |
 //! | `records` | records and rows of an outcome: pure |
 //! | `active_dispatch` | an active dispatch |
 //! | `stage` | glue to the runtime; `request_flow` sends requests, `fetch_flow` (pages) and `robots_flow` (robots.txt) are their two halves |
@@ -58,6 +59,7 @@ mod robots_lookups;
 #[cfg(feature = "cluster")]
 pub mod service;
 mod site_gate;
+mod sitemaps;
 mod sniff;
 mod stage;
 mod worker;

@@ -32,6 +32,9 @@ pub struct RequestProfile {
     pub(crate) html: Option<bool>,
     pub(crate) main_text: Option<bool>,
     pub(crate) markdown: Option<Markdown>,
+    /// Whether the sitemaps of sites, and the feeds of pages, are read.
+    pub(crate) sitemaps: bool,
+    pub(crate) feeds: bool,
 }
 
 impl RequestProfile {
@@ -69,7 +72,14 @@ impl RequestProfile {
             html: profile.html,
             main_text: profile.main_text,
             markdown: profile.markdown,
+            sitemaps: profile.sitemaps.unwrap_or(config.sitemaps),
+            feeds: profile.feeds.unwrap_or(config.feeds),
         }
+    }
+
+    /// Returns `true` if sitemaps or feeds are read, which have the same formats.
+    pub(crate) fn reads_sitemaps(&self) -> bool {
+        self.sitemaps || self.feeds
     }
 
     /// Returns the key of the robots.txt that applies to a URL: its authority (`scheme://host[:port]`) and the product

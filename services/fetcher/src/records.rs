@@ -198,6 +198,7 @@ pub(crate) fn page_record(
         html: profile.html,
         main_text: profile.main_text,
         markdown: profile.markdown,
+        feeds: profile.feeds,
     };
     let key = Bytes::copy_from_slice(context.site.as_bytes());
     let tp = TopicPartition::new(topic::PAGES, active.origin.tp.partition);
@@ -222,11 +223,11 @@ pub(crate) fn discovered_record(
     chain.push(active.requested().to_owned());
     let found = Discovered {
         crawl: context.crawl.clone(),
-        site: site.clone(),
+        site,
         via: Some(active.requested().to_owned()),
         depth: context.depth,
         sighting: match context.sighting {
-            kind @ (DiscoveryKind::Seed | DiscoveryKind::Recrawl) => kind,
+            kind @ (DiscoveryKind::Seed | DiscoveryKind::Recrawl | DiscoveryKind::Sitemap) => kind,
             DiscoveryKind::Link | DiscoveryKind::Redirect => DiscoveryKind::Redirect,
         },
         chain,
@@ -237,8 +238,14 @@ pub(crate) fn discovered_record(
         urls: vec![target.to_string()],
         found_at_ms,
     };
-    let tp = TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&site), partitions));
-    Record::new(tp, Some(Bytes::copy_from_slice(site.as_bytes())), Some(encode(&found)), found_at_ms)
+    found_record(&found, partitions)
+}
+
+/// Returns the record of discovered URLs, in the partition of their site.
+pub(crate) fn found_record(found: &Discovered, partitions: Partition) -> Record {
+    let tp = TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), partitions));
+    let key = Bytes::copy_from_slice(found.site.as_bytes());
+    Record::new(tp, Some(key), Some(encode(found)), found.found_at_ms)
 }
 
 #[cfg(test)]
@@ -313,7 +320,7 @@ mod tests {
     /// Returns a profile with the longest agent.
     fn longest_profile() -> RequestProfile {
         let (html, main_text, markdown) = (Some(false), Some(false), Some(Markdown::Images));
-        let of_documents = FetchProfile { html, main_text, markdown, ..FetchProfile::default() };
+        let of_documents = FetchProfile { html, main_text, markdown, feeds: Some(true), ..FetchProfile::default() };
         let profile = FetchProfile { user_agent: Some("a".repeat(300)), ..of_documents };
         RequestProfile::of_crawl(&FetcherConfig::default(), &profile)
     }

@@ -108,7 +108,7 @@ impl FetcherStage {
                 let room = body_room(active, &profile, self.config.record_limit);
                 let (url, cookie) = (active.url.clone(), active.cookies.header());
                 let known = active.known().cloned();
-                (Request { url, purpose: Purpose::Page, cookie, known, profile, destination }, room)
+                (Request { url, purpose: active.purpose(), cookie, known, profile, destination }, room)
             }
             FetchTarget::Robots(key, url) => {
                 let lookup = self.lookups.get(key).map(|lookup| &lookup.profile);

@@ -118,7 +118,7 @@ pub(crate) fn judge(sought: RobotsRequest<'_>, config: &FetcherConfig) -> Robots
         RobotsPolicy::Parse => {
             let body = match &answer.body {
                 Body::Read { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
-                Body::Unread | Body::NotHtml => String::new(),
+                Body::Unread | Body::Unwanted => String::new(),
             };
             found(status, body, lifetime_ms(answer.cache_control.as_deref(), millis(config.robots_lifetime)))
         }

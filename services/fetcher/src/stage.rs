@@ -32,6 +32,7 @@ use crate::{
     requests::Requests,
     robots_cache::RobotsCache,
     robots_lookups::RobotsLookups,
+    sitemaps::Announced,
     worker::{Done, Job},
 };
 
@@ -83,6 +84,8 @@ pub struct FetcherStage {
     pub(crate) addresses: Addresses,
     pub(crate) robots: RobotsCache,
     pub(crate) lookups: RobotsLookups,
+    /// Sitemaps that were discovered.
+    pub(crate) announced: Announced,
     /// Settings of sites and crawls.
     pub(crate) controls: Controls,
     pub(crate) profiles: Profiles,
@@ -107,6 +110,7 @@ impl FetcherStage {
             addresses: Addresses::new(config.max_requests_per_address, millis(config.address_interval).unsigned_abs()),
             robots: RobotsCache::new(config.robots_cache_bytes),
             lookups: RobotsLookups::default(),
+            announced: Announced::default(),
             controls: Controls::default(),
             profiles: Profiles::new(&config),
             config,
@@ -195,6 +199,7 @@ impl FetcherStage {
     /// sends requests to the same sites meanwhile.
     fn leave_partition(&mut self, partition: Partition, drains: bool) {
         self.ownership.leave(partition);
+        self.announced.forget();
         self.share_addresses();
         let asked = if drains { self.requests.robots_keys() } else { HashSet::new() };
         for active in self.take_queued(|active| active.partition() == partition, &asked) {
@@ -315,8 +320,10 @@ impl Stage for FetcherStage {
         Ok(())
     }
 
-    /// Handles a refused plan: its dispatch is in the dead letters, has ended, and frees its slot.
+    /// Handles a refused plan: its dispatch is in the dead letters, has ended, and frees its slot. Its sitemaps may not be
+    /// durable.
     fn refused(&mut self, token: Token, _reason: &str, now: Millis, acts: &mut Acts) -> Result<(), StageError> {
+        self.announced.forget();
         self.plan_durable(token, &[], now, acts)
     }
 

@@ -147,7 +147,7 @@ pub(crate) async fn ask<C: Client>(
     let purpose = request.purpose;
     let mut attempt = client.ask(request, &mut memory).await;
     let Ok(answer) = &mut attempt.result else { return (attempt, None) };
-    if purpose != Purpose::Page {
+    if purpose == Purpose::Robots {
         return (attempt, None);
     }
     let Body::Read { bytes, truncated } = &mut answer.body else { return (attempt, None) };

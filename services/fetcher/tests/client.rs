@@ -344,8 +344,8 @@ async fn without_a_content_type_the_first_bytes_decide() {
     assert_eq!(answer.body, read(b" <!doctype html><p>x"));
     let pdf = [&b"%PDF-1.7 "[..], &[b'x'; 2000][..]].concat();
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000000000\r\n\r\n";
-    assert_eq!(answer_of(([&head[..], &pdf].concat(), Then::Hang)).await.unwrap().body, Body::NotHtml);
-    assert_eq!(answer_of((ok("", b"short"), Then::Continue)).await.unwrap().body, Body::NotHtml);
+    assert_eq!(answer_of(([&head[..], &pdf].concat(), Then::Hang)).await.unwrap().body, Body::Unwanted);
+    assert_eq!(answer_of((ok("", b"short"), Then::Continue)).await.unwrap().body, Body::Unwanted);
 }
 
 #[tokio::test]
@@ -364,7 +364,7 @@ async fn a_type_that_the_crawl_accepts_is_read_and_any_other_is_not() {
     assert_eq!((body, kind), (read(b"%PDF-1.7 <html>"), PageKind::Other));
     assert!(request.contains("\r\naccept: text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.1\r\n"));
     assert_eq!(ask(&["application/pdf"], png, b"x").await.1, Body::Unread);
-    assert_eq!(ask(&["application/pdf"], "", b"%PDF-1.7").await.1, Body::NotHtml);
+    assert_eq!(ask(&["application/pdf"], "", b"%PDF-1.7").await.1, Body::Unwanted);
     let (_, body, kind) = ask(&["*/*"], "", b"%PDF-1.7").await;
     assert_eq!((body, kind), (read(b"%PDF-1.7"), PageKind::Other));
     let (_, body, kind) = ask(&["*/*"], "", b"<!doctype html>").await;

@@ -115,6 +115,12 @@ pub struct CrawlArgs {
     /// Do not request robots.txt. Only for sites of your own.
     #[arg(long)]
     pub ignore_robots: bool,
+    /// Read the sitemaps of sites: those that robots.txt names, else /sitemap.xml. Also a sitemap or feed as a seed.
+    #[arg(long)]
+    pub sitemaps: bool,
+    /// Read the feeds (RSS, Atom, JSON Feed) that pages declare.
+    #[arg(long)]
+    pub feeds: bool,
     /// Also fetch from private and loopback addresses.
     #[arg(long)]
     pub allow_private: bool,
@@ -379,7 +385,7 @@ pub struct UrlArgs {
 /// Arguments of `orbweaver extract`.
 #[derive(Debug, Args)]
 pub struct ExtractArgs {
-    /// HTML file; `-` is stdin.
+    /// HTML file, sitemap or feed; `-` is stdin.
     #[arg(value_name = "FILE|-")]
     pub file: PathBuf,
     /// URL that the file was fetched from.

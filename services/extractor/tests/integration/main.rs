@@ -6,5 +6,6 @@ mod charset;
 mod fixture;
 mod hostile;
 mod passes;
+mod sitemaps;
 mod stage;
 mod vectors;

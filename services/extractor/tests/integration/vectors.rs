@@ -81,7 +81,7 @@ fn check_links(row: &Value) -> Result<(), String> {
     let page = read(row["base_url"].as_str().unwrap(), &body(row), None);
     let expected = distinct(expected_links(row).map(|(_, url)| url));
     let followed = page.followed("", false);
-    let found = distinct(followed.iter().flat_map(|(_, urls)| urls).map(|url| (*url).to_owned()));
+    let found = distinct(followed.iter().flat_map(|followed| &followed.urls).map(|url| (*url).to_owned()));
     if row["exact"] == false {
         let missing: Vec<_> = expected.iter().filter(|url| !found.contains(url)).collect();
         return if missing.is_empty() { Ok(()) } else { Err(format!("missing {missing:?} in {found:?}")) };

@@ -62,7 +62,7 @@ fn every_status_has_its_end() {
 #[test]
 fn a_body_that_was_not_wanted_is_refused_for_its_type() {
     let dispatch = dispatch("https://a.example/x", 1, NOW);
-    for body in [Body::Unread, Body::NotHtml] {
+    for body in [Body::Unread, Body::Unwanted] {
         let answer = HttpResponse { status: 200, body, ..HttpResponse::default() };
         assert_eq!(verdict_of(&dispatch, &[], Ok(answer)), Verdict::Refused("content_type".into()));
     }

@@ -23,12 +23,7 @@ use super::{
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
-use crate::{
-    address,
-    config::FetcherConfig,
-    profile::RequestProfile,
-    sniff::{Kind, SNIFFED_BYTES, is_accepted, kind_of, looks_like_html, page_kind},
-};
+use crate::{address, config::FetcherConfig, profile::RequestProfile, sniff::Candidates};
 
 /// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
 /// connections to many sites with one page each do not accumulate.
@@ -139,22 +134,14 @@ impl HttpClient {
         };
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
-        let Some(max_bytes) = wanted(purpose, &profile, &answer) else {
+        let Some((max_bytes, candidates)) = wanted(purpose, &profile, &answer) else {
             return (Some(answered_at_ms), Ok(answer));
         };
-        if purpose == Purpose::Page {
+        if purpose != Purpose::Robots {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
-        let content_type = answer.content_type.as_deref();
-        let is_unknown = purpose == Purpose::Page && kind_of(content_type) == Kind::Unknown;
-        let sniff = is_unknown && !is_accepted(content_type, &profile.accept);
-        let result = match timeout_at(deadline, read(response, (max_bytes, sniff), memory)).await {
-            Ok(Ok(body)) => {
-                if let Body::Read { bytes, .. } = &body {
-                    answer.kind = page_kind(content_type, bytes);
-                }
-                Ok(HttpResponse { body, ..answer })
-            }
+        let result = match timeout_at(deadline, read(response, max_bytes, candidates, memory)).await {
+            Ok(Ok((body, kind))) => Ok(HttpResponse { body, kind, ..answer }),
             // The deadline passed, or the server closed the connection, because reading was paused.
             _ if memory.has_waited() => Err(FetchError::Memory),
             Ok(Err(error)) if error.is_timeout() => Err(FetchError::Timeout),
@@ -189,16 +176,14 @@ impl HttpClient {
     }
 }
 
-/// Returns the maximum number of body bytes to read; `None` if the body is not read.
-fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> Option<usize> {
-    match purpose {
-        Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
-        Purpose::Page => {
-            let content_type = answer.content_type.as_deref();
-            let is_read = kind_of(content_type) != Kind::Other || is_accepted(content_type, &profile.accept);
-            (answer.status == 200 && is_read).then_some(profile.max_body_bytes)
-        }
+/// Returns the maximum number of body bytes to read, and the kinds that the body of a page may be; `None` if it is not
+/// read.
+fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> Option<(usize, Option<Candidates>)> {
+    if purpose == Purpose::Robots {
+        return (200..300).contains(&answer.status).then_some((MAX_ROBOTS_BYTES, None));
     }
+    let candidates = Candidates::of(answer.content_type.as_deref(), purpose, profile)?;
+    (answer.status == 200).then_some((profile.max_body_bytes, Some(candidates)))
 }
 
 impl Client for HttpClient {
@@ -289,35 +274,39 @@ fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
         .http2_initial_connection_window_size(connection_window)
 }
 
-/// Reads the decoded body up to a limit, which also bounds the growth by decompression.
+/// Reads the decoded body up to a limit, which also bounds the growth by decompression, and determines its kind. Stops
+/// reading once it is none of the candidates.
 async fn read(
     mut response: Response,
-    (max_bytes, sniff): (usize, bool),
+    max_bytes: usize,
+    candidates: Option<Candidates>,
     memory: &mut Reservation,
-) -> Result<Body, reqwest::Error> {
+) -> Result<(Body, PageKind), reqwest::Error> {
     let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let first = expected.clamp(FIRST_BYTES, MOST_FIRST_BYTES);
     let mut bytes = Vec::new();
-    let mut unsure = sniff;
+    let mut kind = if candidates.is_none() { Some(PageKind::default()) } else { None };
+    let decide = |head: &[u8]| candidates.map_or(Some(PageKind::default()), |candidates| candidates.kind(head));
+    let decisive_bytes = candidates.map_or(0, Candidates::decisive_bytes);
     while let Some(chunk) = response.chunk().await? {
         let room = max_bytes - bytes.len();
         let truncated = chunk.len() > room;
         make_room(&mut bytes, chunk.len().min(room), (first, max_bytes), memory).await;
         bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if unsure && (bytes.len() >= SNIFFED_BYTES || truncated) {
-            if !looks_like_html(&bytes) {
-                return Ok(Body::NotHtml);
+        if kind.is_none() && (bytes.len() >= decisive_bytes || truncated) {
+            kind = decide(&bytes);
+            if kind.is_none() {
+                return Ok((Body::Unwanted, PageKind::default()));
             }
-            unsure = false;
         }
         if truncated {
-            return Ok(Body::Read { bytes, truncated });
+            return Ok((Body::Read { bytes, truncated }, kind.unwrap_or_default()));
         }
     }
-    if unsure && !looks_like_html(&bytes) {
-        return Ok(Body::NotHtml);
-    }
-    Ok(Body::Read { bytes, truncated: false })
+    Ok(match kind.or_else(|| decide(&bytes)) {
+        Some(kind) => (Body::Read { bytes, truncated: false }, kind),
+        None => (Body::Unwanted, PageKind::default()),
+    })
 }
 
 /// Grows the capacity for `more` bytes: to at least `first` bytes, then by half each time, to at most `max_bytes` in

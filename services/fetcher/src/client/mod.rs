@@ -23,8 +23,13 @@ use crate::profile::RequestProfile;
 /// Purpose of a request; it decides how much of the response is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A page: the body is read only with status 200, of HTML, XHTML and the types that the profile accepts.
+    /// A page: the body is read only with status 200, of HTML, XHTML and the types that the profile accepts; and of
+    /// XML if the profile reads sitemaps and it proves to be one.
     Page,
+    /// A page, or a sitemap or feed of whatever type.
+    PageOrSitemap,
+    /// A sitemap or feed of whatever type; any other body is not read.
+    Sitemap,
     /// A robots.txt: the body of any 2xx response is read.
     Robots,
 }
@@ -88,8 +93,8 @@ pub enum Body {
     /// Not read, because of the status or the content type.
     #[default]
     Unread,
-    /// Without a content type, and by its first bytes not HTML, which alone is accepted.
-    NotHtml,
+    /// By its first bytes none of the accepted kinds.
+    Unwanted,
     /// Read and decoded.
     Read {
         bytes: Vec<u8>,

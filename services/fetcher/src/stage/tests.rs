@@ -29,6 +29,7 @@ mod profiles;
 mod redirects;
 mod robots;
 mod robots_reports;
+mod sitemaps;
 
 const START: Millis = 10_000_000;
 const PARTITIONS: Partition = 4;

@@ -90,8 +90,8 @@ const SIGHTING_BITS: u32 = 4;
 const MOST_LOST: u8 = 15;
 const _: () = assert!(LOST_DISPATCHES <= MOST_LOST);
 
-const SIGHTINGS: [DiscoveryKind; 4] =
-    [DiscoveryKind::Seed, DiscoveryKind::Link, DiscoveryKind::Redirect, DiscoveryKind::Recrawl];
+const SIGHTINGS: [DiscoveryKind; 5] =
+    [DiscoveryKind::Seed, DiscoveryKind::Link, DiscoveryKind::Redirect, DiscoveryKind::Recrawl, DiscoveryKind::Sitemap];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
 /// Appends a record.

@@ -44,6 +44,12 @@ pub struct ProfileOptions {
     /// Do not request robots.txt. Only for sites of your own.
     #[arg(long)]
     pub ignore_robots: bool,
+    /// Read the sitemaps of sites: those that robots.txt names, else /sitemap.xml; `--sitemaps=false` ends that.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub sitemaps: Option<bool>,
+    /// Read the feeds (RSS, Atom, JSON Feed) that pages declare; `--feeds=false` ends that.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub feeds: Option<bool>,
     /// Add the decoded body to each document; `--html=false` leaves it out if the services add it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub html: Option<bool>,
@@ -76,6 +82,8 @@ impl ProfileOptions {
             max_body_bytes: self.max_body,
             accept: self.accept.clone(),
             ignore_robots: self.ignore_robots,
+            sitemaps: self.sitemaps,
+            feeds: self.feeds,
             html: self.html,
             main_text: self.main_text,
             markdown: self.markdown,
@@ -96,6 +104,8 @@ impl From<&CrawlArgs> for ProfileOptions {
             max_body: None,
             accept: vec![],
             ignore_robots: args.ignore_robots,
+            sitemaps: args.sitemaps.then_some(true),
+            feeds: args.feeds.then_some(true),
             html: args.html.then_some(true),
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
@@ -115,6 +125,8 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         max_body_bytes: given.max_body_bytes.or(present.max_body_bytes),
         accept: if given.accept.is_empty() { present.accept } else { given.accept },
         ignore_robots: given.ignore_robots || present.ignore_robots,
+        sitemaps: given.sitemaps.or(present.sitemaps),
+        feeds: given.feeds.or(present.feeds),
         html: given.html.or(present.html),
         main_text: given.main_text.or(present.main_text),
         markdown: given.markdown.or(present.markdown),
@@ -131,6 +143,8 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         max_body_bytes,
         accept,
         ignore_robots,
+        sitemaps,
+        feeds,
         html,
         main_text,
         markdown,
@@ -145,6 +159,8 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("max body", max_body_bytes.map(|bytes| format!("{} bytes", number(bytes)))),
         ("also accepts", (!accept.is_empty()).then(|| accept.join(", "))),
         ("robots.txt", ignore_robots.then(|| "ignored".to_owned())),
+        ("sitemaps", yes_or_no(*sitemaps)),
+        ("feeds", yes_or_no(*feeds)),
         ("html", yes_or_no(*html)),
         ("main text", yes_or_no(*main_text)),
         ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
@@ -181,7 +197,16 @@ mod tests {
         assert_eq!(first.interval_ms, Some(2000));
         let second = given(&["--contact", "mailto:a@example.org", "--header", "Accept-Language: de", "--html=false"]);
         let second = merge(first, &second);
-        let third = ["--max-body", "1MiB", "--ignore-robots", "--html", "--accept", "image/*,application/pdf"];
+        let third = [
+            "--max-body",
+            "1MiB",
+            "--ignore-robots",
+            "--sitemaps",
+            "--feeds=false",
+            "--html",
+            "--accept",
+            "image/*,application/pdf",
+        ];
         let third = merge(second.clone(), &given(&[&third[..], &["--main-text", "--markdown=images"]].concat()));
         let language = [("accept-language".to_owned(), "de".to_owned())];
         let expected = FetchProfile {
@@ -197,7 +222,8 @@ mod tests {
         let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
         let markdown = Some(Markdown::Images);
         let of_documents = FetchProfile { html, main_text, markdown, ..expected };
-        assert_eq!(third, FetchProfile { max_body_bytes, accept, ignore_robots: true, ..of_documents });
+        let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
+        assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });
         assert_eq!(merge(third.clone(), &given(&[])), third);
     }
 

@@ -223,6 +223,8 @@ impl Pipeline {
             concurrency: settings.concurrency.into(),
             body_memory: BODY_MEMORY,
             ignore_robots: settings.ignore_robots,
+            sitemaps: settings.sitemaps,
+            feeds: settings.feeds,
             allow_private: settings.allow_private,
             default_interval_ms: settings.rate.interval_ms(),
             wide_domains: wide(settings)?,

@@ -64,6 +64,10 @@ pub struct Settings {
     /// Additional request headers, and files with headers (`@FILE`). Secrets are only in such files.
     pub header: Vec<String>,
     pub ignore_robots: bool,
+    #[serde(default)]
+    pub sitemaps: bool,
+    #[serde(default)]
+    pub feeds: bool,
     pub allow_private: bool,
     pub follow_nofollow: bool,
     pub html: bool,
@@ -108,6 +112,8 @@ impl Settings {
             user_agent: user_agent(args)?,
             header,
             ignore_robots: args.ignore_robots,
+            sitemaps: args.sitemaps,
+            feeds: args.feeds,
             allow_private: args.allow_private || args.demo,
             follow_nofollow: args.follow_nofollow,
             html: args.html,
@@ -142,6 +148,8 @@ impl Settings {
         }
         for (option, was, is) in [
             ("--ignore-robots", self.ignore_robots, args.ignore_robots),
+            ("--sitemaps", self.sitemaps, args.sitemaps),
+            ("--feeds", self.feeds, args.feeds),
             ("--allow-private", self.allow_private, args.allow_private),
             ("--follow-nofollow", self.follow_nofollow, args.follow_nofollow),
             ("--html", self.html, args.html),
