@@ -90,6 +90,12 @@ impl Scenario {
         let second = second(&mut random.split("second crawl"), &web);
         let has_revisits = second.as_ref().is_some_and(|second| second.first.revisit.is_some());
         web.version_ms = has_revisits.then(|| random.split("versions").between(30_000, 300_000));
+        let has_depth = web.max_depth.or(second.as_ref().and_then(|second| second.max_depth)).is_some();
+        let mut sitemaps = random.split("sitemaps");
+        if !has_depth && !has_revisits && sitemaps.chance(40) {
+            web.add_sitemaps(&mut sitemaps);
+            settings.sitemaps = true;
+        }
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
             seed,

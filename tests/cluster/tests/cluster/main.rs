@@ -19,6 +19,7 @@ mod secured;
 mod seeds;
 mod shares;
 mod site;
+mod sitemaps;
 
 use std::time::Duration;
 

@@ -12,6 +12,7 @@ mod options;
 mod polite;
 mod revisits;
 mod scope;
+mod sitemaps;
 mod tools;
 mod traps;
 

@@ -37,7 +37,8 @@ impl Web {
                 hosts[host].has_robots = true;
             }
         }
-        let mut web = Self { pages, hosts, seeds: vec![0], max_depth: None, interval_ms: 100, version_ms: None };
+        let mut web =
+            Self { pages, hosts, seeds: vec![0], max_depth: None, interval_ms: 100, version_ms: None, sitemaps: false };
         web.link(random);
         web.calm();
         web.interval_ms = random.pick(&[100, 100, 250, 500, 1000, 2000]);
@@ -64,6 +65,23 @@ impl Web {
             self.pages[page].troubles = troubles;
         }
         self.calm();
+    }
+
+    /// Gives each host a sitemap, which is missing on some. Some pages are named in sitemaps in place of all their links.
+    pub fn add_sitemaps(&mut self, random: &mut Random) {
+        self.sitemaps = true;
+        let mut named = vec![vec![]; self.hosts.len()];
+        for page in 1..self.pages.len() {
+            if random.chance(30) {
+                named[random.index(self.hosts.len())].push(page);
+                self.pages.iter_mut().for_each(|from| from.links.retain(|to| *to != page));
+            }
+        }
+        for (host, links) in named.into_iter().enumerate() {
+            let kind = if links.is_empty() { Kind::Missing } else { Kind::Sitemap };
+            let (url, service_ms) = (self.sitemap_url(host), self.hosts[host].service_ms);
+            self.pages.push(Page { url, host, kind, links, troubles: vec![], service_ms, text_bytes: 0 });
+        }
     }
 
     fn link(&mut self, random: &mut Random) {

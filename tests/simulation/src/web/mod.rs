@@ -38,6 +38,8 @@ pub enum Kind {
     Pdf,
     /// HTML that robots.txt disallows.
     Private,
+    /// Sitemap, at the well-known place of its host.
+    Sitemap,
 }
 
 #[derive(Debug, Clone)]
@@ -85,12 +87,23 @@ pub struct Web {
     pub interval_ms: u64,
     /// Time after which the content of all pages changes, in milliseconds.
     pub version_ms: Option<u64>,
+    /// Whether the crawler reads sitemaps: the first request of a crawl for a host leads to that of the host.
+    pub sitemaps: bool,
 }
 
 impl Web {
     #[must_use]
     pub fn site(&self, page: usize) -> &str {
         &self.hosts[self.pages[page].host].site
+    }
+
+    /// Returns the number of the page at the well-known place of a host's sitemap, if sitemaps are read.
+    fn sitemap(&self, host: usize) -> Option<usize> {
+        self.sitemaps.then(|| self.page(&self.sitemap_url(host))).flatten()
+    }
+
+    fn sitemap_url(&self, host: usize) -> String {
+        format!("https://{}/sitemap.xml", self.hosts[host].name)
     }
 
     /// Returns the number of the host of this name.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use orbweaver_fetcher::{Body, FetchError, HttpResponse, Purpose, Request};
-use orbweaver_messages::Millis;
+use orbweaver_messages::{Millis, PageKind};
 use orbweaver_politeness::MAX_ATTEMPTS;
 
 use super::{Kind, Page, Trouble, Web, client_patience_ms};
@@ -176,7 +176,10 @@ impl Served {
             return (host.service_ms, Ok(status(404)));
         }
         let delay = host.crawl_delay_s.map_or_else(String::new, |seconds| format!("Crawl-delay: {seconds}\n"));
-        let text = format!("User-agent: *\n{delay}Disallow: /private/\n");
+        // Some hosts name their sitemap; all have it at the well-known place.
+        let sitemap =
+            if self.web.sitemaps && host.name.len().is_multiple_of(2) { "Sitemap: /sitemap.xml\n" } else { "" };
+        let text = format!("{sitemap}User-agent: *\n{delay}Disallow: /private/\n");
         let body = Body::Read { bytes: text.into_bytes(), truncated: false };
         (host.service_ms, Ok(HttpResponse { body, content_type: Some("text/plain".into()), ..status(200) }))
     }
@@ -194,6 +197,7 @@ impl Served {
             Kind::Html | Kind::CookieWall | Kind::Private => self.version(page, request, now),
             Kind::Redirect(to) => HttpResponse { location: Some(self.web.pages[to].url.clone()), ..status(301) },
             Kind::Missing => status(404),
+            Kind::Sitemap => self.sitemap(page),
             Kind::Pdf => HttpResponse { content_type: Some("application/pdf".into()), ..status(200) },
         };
         (page.service_ms, Ok(answer))
@@ -208,6 +212,13 @@ impl Served {
         let answer =
             if is_known && page.links.len().is_multiple_of(2) { status(304) } else { self.html(page, version) };
         HttpResponse { etag, ..answer }
+    }
+
+    fn sitemap(&self, page: &Page) -> HttpResponse {
+        let entries = page.links.iter().map(|&page| format!("<url><loc>{}</loc></url>", self.web.pages[page].url));
+        let body = format!("<urlset>{}</urlset>", entries.collect::<String>()).into_bytes();
+        let body = Body::Read { bytes: body, truncated: false };
+        HttpResponse { body, kind: PageKind::Sitemap, content_type: Some("text/xml".into()), ..status(200) }
     }
 
     fn html(&self, page: &Page, version: u64) -> HttpResponse {

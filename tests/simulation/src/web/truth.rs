@@ -7,7 +7,7 @@ use std::{
 
 use orbweaver_url::CrawlName;
 
-use super::{Asked, Kind, Served, Web};
+use super::{Asked, Kind, Page, Served, Web};
 
 /// Expected results of a crawl, given the responses of the web so far.
 #[derive(Debug, Clone)]
@@ -57,6 +57,11 @@ impl Truth {
     /// Derives the truth of `web`.
     #[must_use]
     pub fn of(web: &Web) -> Self {
+        Self::without(web, &BTreeSet::new())
+    }
+
+    /// Derives the truth of `web` if these pages lead nowhere.
+    fn without(web: &Web, barren: &BTreeSet<usize>) -> Self {
         let mut depths: Vec<Option<u16>> = vec![None; web.pages.len()];
         let mut queue: VecDeque<(usize, u16)> = web.seeds.iter().map(|&seed| (seed, 0)).collect();
         // Lowest depth first: redirects keep the depth and go to the front of the queue.
@@ -65,16 +70,24 @@ impl Truth {
                 continue;
             }
             depths[page] = Some(depth);
+            if barren.contains(&page) {
+                continue;
+            }
+            // Sitemaps and a depth limit do not occur together: the depth of a sitemap is that of the first request.
+            queue.extend(web.sitemap(web.pages[page].host).map(|sitemap| (sitemap, depth)));
             match web.pages[page].kind {
-                Kind::Html | Kind::CookieWall => queue.extend(web.pages[page].links.iter().map(|&to| (to, depth + 1))),
+                Kind::Html | Kind::CookieWall | Kind::Sitemap => {
+                    queue.extend(web.pages[page].links.iter().map(|&to| (to, depth + 1)));
+                }
                 Kind::Redirect(to) => queue.push_front((to, depth)),
                 Kind::Missing | Kind::Pdf | Kind::Private => {}
             }
         }
         let reached = || web.pages.iter().zip(&depths).filter(|(_, depth)| depth.is_some()).map(|(page, _)| page);
         let is_document = |kind: Kind| matches!(kind, Kind::Html | Kind::CookieWall);
-        let documents: BTreeSet<String> =
-            reached().filter(|page| is_document(page.kind)).map(|page| page.url.clone()).collect();
+        let is_barren = |page: &Page| web.page(&page.url).is_some_and(|number| barren.contains(&number));
+        let documents = reached().filter(|page| is_document(page.kind) && !is_barren(page));
+        let documents: BTreeSet<String> = documents.map(|page| page.url.clone()).collect();
         Self {
             possible: documents.clone(),
             documents,
@@ -86,11 +99,7 @@ impl Truth {
     /// reachable only through them, may become documents but need not.
     #[must_use]
     pub fn narrowed(web: &Web, excluded: &BTreeSet<usize>) -> Self {
-        let mut narrow = web.clone();
-        for &page in excluded {
-            (narrow.pages[page].kind, narrow.pages[page].links) = (Kind::Missing, vec![]);
-        }
-        Self { documents: Self::of(&narrow).documents, ..Self::of(web) }
+        Self { documents: Self::without(web, excluded).documents, ..Self::of(web) }
     }
 }
 
@@ -111,6 +120,22 @@ mod tests {
             with_all += usize::from(truth.allowed.len() == web.pages.len());
         }
         assert!(with_all < 200, "some pages are forbidden");
+    }
+
+    #[test]
+    fn pages_that_only_sitemaps_name_are_expected_once_a_page_of_their_host_is_requested() {
+        let mut with_named = 0;
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let mut web = Web::make(&mut random);
+            web.max_depth = None;
+            web.add_sitemaps(&mut random);
+            let truth = Truth::of(&web);
+            let unread = Truth::of(&Web { sitemaps: false, ..web.clone() });
+            assert!(truth.documents.is_superset(&unread.documents), "seed {seed}");
+            with_named += usize::from(truth.documents.len() > unread.documents.len());
+        }
+        assert!(with_named > 100, "{with_named} of 200 webs");
     }
 
     #[test]

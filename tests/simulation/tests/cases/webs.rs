@@ -38,6 +38,7 @@ pub(crate) fn web(pages: &[(usize, &[usize])]) -> Web {
         max_depth: None,
         interval_ms: 100,
         version_ms: None,
+        sitemaps: false,
     }
 }
 
