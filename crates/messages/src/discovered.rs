@@ -15,10 +15,10 @@ pub enum DiscoveryKind {
     Link,
     /// Another URL redirected to it.
     Redirect,
-    /// A robots.txt, a sitemap index or a page names it as a sitemap or feed.
-    Sitemap,
     /// A user requested it again, or a URL that a user requested again redirected to it.
     Recrawl,
+    /// A robots.txt, a sitemap index or a page names it as a sitemap or feed.
+    Sitemap,
 }
 
 /// URLs of one site, discovered in one place.
