@@ -12,7 +12,7 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_extractor::{ExtractorStage, body::BodyReader, job};
-use orbweaver_fetcher::{FetchWorker, FetcherStage};
+use orbweaver_fetcher::{FetchWorker, FetcherConfig, FetcherStage};
 use orbweaver_frontier::{EventWriter, FrontierIndex, FrontierStage, FrontierView};
 use orbweaver_log::Log;
 use orbweaver_normalizer_dedup::NormalizerDedup;
@@ -107,7 +107,8 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
             let visitor = Visitor::new(outside.served.clone(), by, (*time, clock.clone()), random.split("client"));
             let visitor = visitor.without(&outside.broken);
             let store: Arc<dyn Store> = Arc::new(ProcessStore { shared: outside.store.clone(), gate: gate.clone() });
-            let stage = FetcherStage::new(settings.fetcher(), counts.fetcher, Arc::default());
+            let config = FetcherConfig { sitemaps: outside.served.web.sitemaps, ..settings.fetcher() };
+            let stage = FetcherStage::new(config, counts.fetcher, Arc::default());
             let clock = Arc::new(clock.clone());
             let worker = FetchWorker::new(Arc::new(visitor), store.clone(), clock, stage.memory());
             serve(stage, worker, StoreWriter::new(store), parts).await

@@ -94,7 +94,6 @@ impl Scenario {
         let mut sitemaps = random.split("sitemaps");
         if !has_depth && !has_revisits && sitemaps.chance(40) {
             web.add_sitemaps(&mut sitemaps);
-            settings.sitemaps = true;
         }
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {

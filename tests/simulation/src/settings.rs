@@ -67,8 +67,6 @@ pub struct Settings {
     pub budget: usize,
     /// Largest record that the services write, in bytes.
     pub record_limit: usize,
-    /// Whether the sitemaps of sites are read.
-    pub sitemaps: bool,
     /// Number of links that the extractor takes in one pass over a page; by default as shipped.
     pub pass_links: usize,
     /// Inactivity after which a process verifies that it still owns its partitions.
@@ -86,7 +84,6 @@ impl Settings {
             processes: std::array::from_fn(|_| random.between(1, 3)),
             max_attempts: FrontierConfig::default().max_attempts,
             record_limit: RECORD_LIMIT,
-            sitemaps: false,
             pass_links: ExtractorConfig::default().pass_links,
             frozen_after: RunnerConfig::default().frozen_after,
             interval_ms,
@@ -139,7 +136,6 @@ impl Settings {
             concurrency: self.concurrency,
             default_interval_ms: self.interval_ms,
             record_limit: self.record_limit,
-            sitemaps: self.sitemaps,
             ..FetcherConfig::default()
         }
     }
