@@ -133,7 +133,7 @@ fn verdict(
         headers: &page.headers,
         body: &body,
     };
-    let (from, is_last) = match pass {
+    let (from, has_document) = match pass {
         Pass::First | Pass::Document(_) => (0, true),
         Pass::Links(progress) => (progress.read, false),
     };
@@ -145,7 +145,7 @@ fn verdict(
                 return passed_over();
             }
         },
-        _ if is_last => (extract_after(&input, config, from), body.len()),
+        _ if has_document => (extract_after(&input, config, from), body.len()),
         _ => (extract_after(&input, &config.without_document(), from), body.len()),
     };
     extracted.truncated |= Truncated { body: cut, ..Truncated::default() };

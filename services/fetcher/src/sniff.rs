@@ -52,6 +52,9 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
+    /// Any body is read: that of a robots.txt, whose kind does not matter.
+    pub(crate) const ALL: Self = Self { html: false, sitemap: false, otherwise: Some(PageKind::Html) };
+
     /// Returns the kinds that a body with this content type may be; `None` if it is not read.
     pub(crate) fn of(content_type: Option<&str>, purpose: Purpose, profile: &RequestProfile) -> Option<Self> {
         let media_type = media_type(content_type);

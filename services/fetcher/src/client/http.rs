@@ -176,14 +176,13 @@ impl HttpClient {
     }
 }
 
-/// Returns the maximum number of body bytes to read, and the kinds that the body of a page may be; `None` if it is not
-/// read.
-fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> Option<(usize, Option<Candidates>)> {
+/// Returns the maximum number of body bytes to read, and the kinds that the body may be; `None` if it is not read.
+fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> Option<(usize, Candidates)> {
     if purpose == Purpose::Robots {
-        return (200..300).contains(&answer.status).then_some((MAX_ROBOTS_BYTES, None));
+        return (200..300).contains(&answer.status).then_some((MAX_ROBOTS_BYTES, Candidates::ALL));
     }
     let candidates = Candidates::of(answer.content_type.as_deref(), purpose, profile)?;
-    (answer.status == 200).then_some((profile.max_body_bytes, Some(candidates)))
+    (answer.status == 200).then_some((profile.max_body_bytes, candidates))
 }
 
 impl Client for HttpClient {
@@ -279,22 +278,20 @@ fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
 async fn read(
     mut response: Response,
     max_bytes: usize,
-    candidates: Option<Candidates>,
+    candidates: Candidates,
     memory: &mut Reservation,
 ) -> Result<(Body, PageKind), reqwest::Error> {
     let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let first = expected.clamp(FIRST_BYTES, MOST_FIRST_BYTES);
     let mut bytes = Vec::new();
-    let mut kind = if candidates.is_none() { Some(PageKind::default()) } else { None };
-    let decide = |head: &[u8]| candidates.map_or(Some(PageKind::default()), |candidates| candidates.kind(head));
-    let decisive_bytes = candidates.map_or(0, Candidates::decisive_bytes);
+    let mut kind = None;
     while let Some(chunk) = response.chunk().await? {
         let room = max_bytes - bytes.len();
         let truncated = chunk.len() > room;
         make_room(&mut bytes, chunk.len().min(room), (first, max_bytes), memory).await;
         bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if kind.is_none() && (bytes.len() >= decisive_bytes || truncated) {
-            kind = decide(&bytes);
+        if kind.is_none() && (bytes.len() >= candidates.decisive_bytes() || truncated) {
+            kind = candidates.kind(&bytes);
             if kind.is_none() {
                 return Ok((Body::Unwanted, PageKind::default()));
             }
@@ -303,7 +300,7 @@ async fn read(
             return Ok((Body::Read { bytes, truncated }, kind.unwrap_or_default()));
         }
     }
-    Ok(match kind.or_else(|| decide(&bytes)) {
+    Ok(match kind.or_else(|| candidates.kind(&bytes)) {
         Some(kind) => (Body::Read { bytes, truncated: false }, kind),
         None => (Body::Unwanted, PageKind::default()),
     })
