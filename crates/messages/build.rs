@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 const DIRECTORY: &str = "../../schemas/topics";
 /// Topics in the order of the data flow, in which commands and tables list them.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "crawl.seeds",
     "crawl.discovered",
     "crawl.frontier",
@@ -15,6 +15,7 @@ const ORDER: [&str; 15] = [
     "crawl.ready",
     "crawl.outcomes",
     "crawl.pages",
+    "crawl.archive",
     "crawl.documents",
     "crawl.changes",
     "crawl.sites",

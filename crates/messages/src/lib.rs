@@ -2,6 +2,7 @@
 //!
 //! `schemas/` describes the same messages for users; `tests/agree.rs` checks that both agree.
 
+mod archive_file;
 mod codec;
 mod control;
 mod crawl_event;
@@ -26,6 +27,7 @@ mod trail;
 mod truncated;
 mod url_context;
 
+pub use archive_file::ArchiveFile;
 pub use codec::{MessageError, decode, encode, is_default};
 pub use control::{
     ANSWER_KEY, CONSUMERS_KEY, CompletionAnswer, CompletionProbe, ConsumerGroup, ConsumerGroups, CrawlDefinition,
@@ -45,7 +47,7 @@ pub use metadata::{
 };
 pub use order::{CrawlOrder, Priority, PriorityError};
 pub use outcome::{Outcome, OutcomeKind};
-pub use page::{BodyEncoding, Page, PageKind};
+pub use page::{BodyEncoding, Capture, Page, PageKind, Protocol};
 pub use profile::{FetchProfile, Markdown};
 pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitBounds, RevisitPolicy, Visits};
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};

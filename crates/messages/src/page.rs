@@ -25,9 +25,45 @@ pub enum PageKind {
     /// HTML or XHTML, by its content type, or by its first bytes if it has none.
     #[default]
     Html,
+    /// A response that is not a page: a redirect, an error, a page that has not changed, or a type that is not
+    /// accepted. Only an archive has it.
+    Response,
+    /// A response to a request for a robots.txt. Only an archive has it.
+    Robots,
 }
 
-/// Metadata of a fetched page.
+/// Version of HTTP, with its name in `WARC-Protocol`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    #[serde(rename = "http/1.0")]
+    Http10,
+    #[default]
+    #[serde(rename = "http/1.1")]
+    Http11,
+    #[serde(rename = "h2")]
+    Http2,
+}
+
+/// Data of a request and its response for an archive.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capture {
+    /// Start of the request, in milliseconds since the Unix epoch.
+    pub requested_at_ms: Millis,
+    /// Arrival of the response headers, in milliseconds since the Unix epoch.
+    pub answered_at_ms: Millis,
+    /// IP address of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    pub protocol: Protocol,
+    /// Request headers, names in lower case.
+    pub request_headers: Vec<(String, String)>,
+    /// Whether the page has not changed since its last visit: the server said so (status 304), or its content is the
+    /// known one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unchanged: bool,
+}
+
+/// Metadata of a fetched page, or of another response if its crawl is archived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// URL that was requested.
@@ -73,6 +109,9 @@ pub struct Page {
     /// Whether the feeds that the page declares are discovered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub feeds: bool,
+    /// Data for the archive, if its crawl is archived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Box<Capture>>,
 }
 
 impl Page {

@@ -38,6 +38,9 @@ pub struct FetchProfile {
     /// Whether the feeds that its pages declare are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feeds: Option<bool>,
+    /// Whether all its responses are archived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<bool>,
     /// Whether its documents contain the decoded body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<bool>,

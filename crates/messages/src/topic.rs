@@ -120,6 +120,7 @@ mod tests {
         assert_eq!(groups()["frontier"], [FRONTIER, OUTCOMES]);
         assert_eq!(groups()["rate-limiter"], [SCHEDULED, OUTCOMES]);
         assert_eq!(collectors()["exporter"], [OUTCOMES, DOCUMENTS, CHANGES]);
+        assert_eq!(collectors()["archiver"], [PAGES]);
         assert_eq!(groups()["normalizer-dedup"], [SEEDS, DISCOVERED]);
     }
 
@@ -131,6 +132,7 @@ mod tests {
         assert_eq!(kept(SITE_PAGES), Some(Cleanup::Compact));
         assert_eq!(kept(CONTROL), Some(Cleanup::Compact));
         assert_eq!(kept(SEEN), Some(Cleanup::Keep));
+        assert_eq!(kept(ARCHIVE), Some(Cleanup::Keep));
         for topic in [SCHEDULED, OUTCOMES] {
             assert!(describe(topic).is_some_and(|d| d.is_read_back), "{topic}");
         }

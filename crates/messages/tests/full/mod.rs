@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::iter::{once, repeat_n};
 
 use orbweaver_messages::{
-    CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, CrawlEvent, DeadLetter, Discovered, Dispatch,
-    Document, FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed, SitePages,
-    SiteSettings, SiteState, decode, encode,
+    ArchiveFile, CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, CrawlEvent, DeadLetter,
+    Discovered, Dispatch, Document, FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed,
+    SitePages, SiteSettings, SiteState, decode, encode,
 };
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -23,7 +23,7 @@ pub(crate) struct Message {
 }
 
 /// Returns every JSON message, with the name of its schema.
-pub(crate) fn messages() -> [(&'static str, Message); 20] {
+pub(crate) fn messages() -> [(&'static str, Message); 21] {
     [
         ("seed", message::<Seed>()),
         ("discovered", message::<Discovered>()),
@@ -32,6 +32,7 @@ pub(crate) fn messages() -> [(&'static str, Message); 20] {
         ("ready", message::<ReadyDispatch>()),
         ("outcome", message::<Outcome>()),
         ("page", message::<Page>()),
+        ("archive-file", message::<ArchiveFile>()),
         ("page-change", message::<PageChange>()),
         ("document", message::<Document>()),
         ("site-memory", message::<SiteState>()),
