@@ -43,6 +43,8 @@ pub enum PageVerdict {
     Discovered(Box<PassResult>),
     /// The page is neither HTML nor a readable sitemap: it has no document, and no links in place of those of an earlier version.
     PassedOver(LinksOut),
+    /// The response is for the archive alone: it says nothing of the links of the page.
+    Archived,
     /// The record cannot be processed.
     Rejected(String),
 }
@@ -118,8 +120,10 @@ fn verdict(
         let (fingerprint, at_ms) = (page.context.fingerprint, page.event_ms());
         Ok(PageVerdict::PassedOver(LinksOut { fingerprint, at_ms, links: vec![] }))
     };
-    if page.kind == PageKind::Other {
-        return passed_over();
+    match page.kind {
+        PageKind::Html | PageKind::Sitemap => {}
+        PageKind::Other => return passed_over(),
+        PageKind::Response | PageKind::Robots => return Ok(PageVerdict::Archived),
     }
     let config = &*config.of_page(&page);
     let url = parse(&page.context.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;

@@ -170,6 +170,10 @@ impl Stage for ExtractorStage {
                     let steps = vec![Step::Perform(vec![Write::Links(links)])];
                     actions.plans.push(Plan { steps, completes: vec![origin], token: None });
                 }
+                PageVerdict::Archived => {
+                    self.metrics.pages.with_label_values(&["passed_over"]).inc();
+                    actions.completes.push(origin);
+                }
                 PageVerdict::Rejected(reason) => {
                     self.metrics.pages.with_label_values(&["rejected"]).inc();
                     tracing::warn!(topic_partition = %origin.tp, offset = origin.offset, reason, "page record rejected");

@@ -29,8 +29,8 @@ pub(crate) struct ActiveDispatch {
     pub(crate) cookies: Cookies,
     /// Crawl-delay of the last requested authority of the dispatch's own site, if known.
     pub(crate) crawl_delay_ms: Option<u64>,
-    /// Sitemaps that it has found; durable before its outcome.
-    pub(crate) sitemaps: Vec<Record>,
+    /// Sitemaps that it has found, and responses for the archive; durable before its outcome.
+    pub(crate) records: Vec<Record>,
     /// Whether the dispatch holds a request slot; slots bound the requests without a durable outcome.
     pub(crate) has_slot: bool,
 }
@@ -48,7 +48,7 @@ impl ActiveDispatch {
             answering_ms: 0,
             cookies: Cookies::default(),
             crawl_delay_ms: None,
-            sitemaps: vec![],
+            records: vec![],
             has_slot: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, UrlContext};
+use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, PageKind, UrlContext};
 use orbweaver_politeness::{MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 use orbweaver_url::{Fingerprint, Url, UrlError};
 
@@ -70,8 +70,8 @@ fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Mil
     let reason = || Reason::from(format!("http_{}", answer.status));
     match answer.status {
         200 => match answer.body {
-            Body::Read { .. } => Verdict::Fetched,
-            Body::Unread | Body::Unwanted => Verdict::Refused("content_type".into()),
+            Body::Read { .. } if answer.kind != PageKind::Response => Verdict::Fetched,
+            _ => Verdict::Refused("content_type".into()),
         },
         304 => Verdict::Unchanged,
         300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(active, to)),

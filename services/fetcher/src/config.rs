@@ -67,6 +67,9 @@ pub struct FetcherConfig {
     pub sitemaps: bool,
     /// Read the feeds that pages declare.
     pub feeds: bool,
+    /// Write every response to `crawl.pages`, with the data of its request: redirects, errors, all types, and
+    /// robots.txt. No outcome changes by it.
+    pub archive: bool,
     /// Longest `Crawl-delay` of a robots.txt that is obeyed: the URLs of a host with a longer one are refused as
     /// `crawl_delay`.
     #[serde(with = "Time::<SECOND, DAY>")]
@@ -191,6 +194,7 @@ impl Default for FetcherConfig {
             ignore_robots: false,
             sitemaps: false,
             feeds: false,
+            archive: false,
             max_crawl_delay: Duration::from_hours(1),
             allow_private: false,
             robots_lifetime: Duration::from_hours(24),

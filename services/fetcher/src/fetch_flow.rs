@@ -12,10 +12,10 @@ use url::Position;
 
 use crate::{
     active_dispatch::ActiveDispatch,
-    address,
+    address, archive,
     body::PackedBody,
     classify::{Verdict, classify, retry_at, transient_failure},
-    client::{Attempt, FetchError, HttpResponse},
+    client::{Attempt, Body, FetchError, HttpResponse},
     gates::QueuedRequest,
     records::{
         add_answer, add_times, attempted, discovered_record, found_record, found_version, is_known, of_own_site,
@@ -88,7 +88,7 @@ impl FetcherStage {
         active.set_crawl_delay(delay_ms);
         if self.profile(&active).sitemaps && !active.is_elsewhere() {
             let found = self.announced.sitemaps(&active, rules, &self.config.wide_domains, at.now);
-            active.sitemaps.extend(found.iter().map(|found| found_record(found, self.ownership.partitions)));
+            active.records.extend(found.iter().map(|found| found_record(found, self.ownership.partitions)));
         }
         if !rules.verdict(&active.url[Position::BeforePath..Position::AfterQuery]).allowed {
             return self.refuse(&active, "robots", at);
@@ -222,8 +222,8 @@ impl FetcherStage {
         let elsewhere = active.is_elsewhere().then(|| of_own_site(active, outcome));
         let outcome = elsewhere.as_ref().unwrap_or(outcome);
         self.metrics.outcome(outcome.kind);
-        if !active.sitemaps.is_empty() {
-            steps.insert(0, Step::Produce(active.sitemaps.clone()));
+        if !active.records.is_empty() {
+            steps.insert(0, Step::Produce(active.records.clone()));
         }
         steps.push(Step::Produce(vec![outcome_record(outcome, active.partition())]));
         self.settle(active, steps, at);
@@ -237,7 +237,14 @@ impl FetcherStage {
         body: Option<PackedBody>,
         at: &mut At<'_>,
     ) {
-        match classify(&active, &attempt) {
+        let verdict = classify(&active, &attempt);
+        let profile = Arc::clone(self.profile(&active));
+        if let (true, Ok(answer)) = (verdict != Verdict::Fetched && profile.archive, &attempt.result) {
+            let answer = HttpResponse { body: Body::Unread, ..answer.clone() };
+            let record = archive::record((&active, &profile), attempt.ended_at_ms, answer, body.clone());
+            active.records.extend(record);
+        }
+        match verdict {
             Verdict::Again(target) => {
                 // A dispatch holds no slot between its requests: if waiting dispatches held all slots, no request would
                 // ever be sent.
@@ -263,9 +270,11 @@ impl FetcherStage {
                 outcome.version = found_version(&active, &answer, Some(&body));
                 let row = page_write(&outcome, Some(&answer), Some(&body));
                 if is_unchanged {
+                    let record = archive::unchanged((&active, &profile), attempt.ended_at_ms, answer, body);
+                    active.records.extend(record);
                     return self.end(&active, &outcome, vec![Step::Perform(vec![row])], at);
                 }
-                let record = page_record((&active, self.profile(&active)), &outcome, answer, body);
+                let record = page_record((&active, &profile), attempt.ended_at_ms, answer, body);
                 self.end(&active, &outcome, vec![Step::Perform(vec![row]), Step::Produce(vec![record])], at);
             }
             Verdict::Unchanged => {

@@ -24,6 +24,7 @@
 //! | `robots_cache`, `completed_dispatches` | known robots.txt files and completed dispatches: bounded |
 //! | `sniff`, `address`, `cookies` | kinds of bodies; addresses that may be dialled; cookies of one dispatch: pure |
 //! | `records` | records and rows of an outcome: pure |
+//! | `archive` | responses that are page records for the archive alone: pure |
 //! | `active_dispatch` | an active dispatch |
 //! | `stage` | glue to the runtime; `request_flow` sends requests, `fetch_flow` (pages) and `robots_flow` (robots.txt) are their two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
@@ -35,6 +36,7 @@ mod active_dispatch;
 mod address;
 mod address_gate;
 mod addresses;
+mod archive;
 mod body;
 mod classify;
 mod client;

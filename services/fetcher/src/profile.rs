@@ -2,10 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use orbweaver_messages::{FetchProfile, Markdown};
+use orbweaver_messages::{FetchProfile, Markdown, PageVersion};
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_url::{CrawlName, Url};
-use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{
+    ACCEPT, COOKIE, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT,
+};
 
 use crate::config::{FetcherConfig, agent};
 
@@ -35,6 +37,8 @@ pub struct RequestProfile {
     /// Whether the sitemaps of sites, and the feeds of pages, are read.
     pub(crate) sitemaps: bool,
     pub(crate) feeds: bool,
+    /// Whether every response is a page record, for the archive.
+    pub(crate) archive: bool,
 }
 
 impl RequestProfile {
@@ -74,12 +78,27 @@ impl RequestProfile {
             markdown: profile.markdown,
             sitemaps: profile.sitemaps.unwrap_or(config.sitemaps),
             feeds: profile.feeds.unwrap_or(config.feeds),
+            archive: profile.archive.unwrap_or(config.archive),
         }
     }
 
     /// Returns `true` if sitemaps or feeds are read, which have the same formats.
     pub(crate) fn reads_sitemaps(&self) -> bool {
         self.sitemaps || self.feeds
+    }
+
+    /// Returns the headers of a request with this cookie, which is conditional on the page being another one than
+    /// `known`.
+    pub(crate) fn request_headers(&self, cookie: Option<&str>, known: Option<&PageVersion>) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        let etag = known.and_then(|known| known.etag.as_deref());
+        let last_modified = known.and_then(|known| known.last_modified.as_deref());
+        for (name, value) in [(COOKIE, cookie), (IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, last_modified)] {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                headers.insert(name, value);
+            }
+        }
+        headers
     }
 
     /// Returns the key of the robots.txt that applies to a URL: its authority (`scheme://host[:port]`) and the product

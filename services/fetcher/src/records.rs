@@ -12,7 +12,7 @@ use orbweaver_url::{SiteName, Url, WideDomains, partition_of, slot_of};
 use crate::{
     active_dispatch::ActiveDispatch,
     body::PackedBody,
-    client::{Attempt, HttpResponse},
+    client::{Attempt, HttpResponse, capture},
     profile::RequestProfile,
 };
 
@@ -148,13 +148,18 @@ pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record 
 }
 
 /// Returns the number of bytes that a page's record of at most `limit` bytes has left for its body, its content type
-/// and its headers. All other fields count at their maximum length, so that up to 64 bytes may remain unused.
+/// and its headers. All other fields count at their maximum length, so that up to 64 bytes may remain unused, 192 if the
+/// crawl is archived.
 pub(crate) fn body_room(active: &ActiveDispatch, profile: &RequestProfile, limit: usize) -> usize {
     let answer = HttpResponse {
         status: u16::MAX,
         content_type: Some(String::new()),
         headers: vec![Default::default()],
-        kind: PageKind::Other,
+        kind: PageKind::Response,
+        capture: profile.archive.then(|| {
+            let headers = profile.request_headers(active.cookies.header().as_deref(), active.known());
+            Box::new(capture::largest(&active.url, &headers))
+        }),
         ..HttpResponse::default()
     };
     let body = PackedBody {
@@ -164,19 +169,39 @@ pub(crate) fn body_room(active: &ActiveDispatch, profile: &RequestProfile, limit
         truncated: true,
         content_hash: "0".repeat(32),
     };
-    let outcome = outcome(active, OutcomeKind::Fetched, None, Millis::MIN);
-    limit.saturating_sub(page_record((active, profile), &outcome, answer, body).bytes())
+    limit.saturating_sub(page_record((active, profile), Millis::MIN, answer, body).bytes())
 }
 
+/// Returns the record of a page, or of another response, that ended at `ended_at_ms`.
 pub(crate) fn page_record(
-    (active, profile): (&ActiveDispatch, &RequestProfile),
-    outcome: &Outcome,
+    dispatch: (&ActiveDispatch, &RequestProfile),
+    ended_at_ms: Millis,
     answer: HttpResponse,
     body: PackedBody,
 ) -> Record {
-    let Dispatch { context, attempt, .. } = active.dispatch();
+    let page = page(dispatch, ended_at_ms, answer, &body);
+    record_of_page(&page, dispatch.0.partition(), body.value)
+}
+
+/// Returns the record of a page, in a partition, with its packed body.
+pub(crate) fn record_of_page(page: &Page, partition: Partition, body: Bytes) -> Record {
+    let key = Bytes::copy_from_slice(page.context.site.as_bytes());
+    let tp = TopicPartition::new(topic::PAGES, partition);
+    let mut record = Record::new(tp, Some(key), Some(body), page.fetched_at_ms);
+    record.headers.push(("page", encode(page)));
+    record
+}
+
+pub(crate) fn page(
+    (active, profile): (&ActiveDispatch, &RequestProfile),
+    ended_at_ms: Millis,
+    answer: HttpResponse,
+    body: &PackedBody,
+) -> Page {
+    let Dispatch { context, attempt, written_at_ms, .. } = active.dispatch();
+    let written_at_ms = event_time(ended_at_ms, *written_at_ms);
     let url = active.requested().to_owned();
-    let page = Page {
+    Page {
         context: UrlContext {
             key: (context.key() != url).then(|| context.key().to_owned()),
             url,
@@ -187,24 +212,20 @@ pub(crate) fn page_record(
         status: answer.status,
         content_type: answer.content_type,
         headers: answer.headers,
-        fetched_at_ms: outcome.ended_at_ms,
-        written_at_ms: outcome.written_at_ms,
+        fetched_at_ms: ended_at_ms,
+        written_at_ms: (written_at_ms != ended_at_ms).then_some(written_at_ms),
         encoding: body.encoding,
         body_bytes: body.bytes,
         truncated: Truncated { body: body.truncated, ..Truncated::default() },
-        content_hash: body.content_hash,
+        content_hash: body.content_hash.clone(),
         attempt: *attempt,
         agent: profile.page_agent.clone(),
         html: profile.html,
         main_text: profile.main_text,
         markdown: profile.markdown,
         feeds: profile.feeds,
-    };
-    let key = Bytes::copy_from_slice(context.site.as_bytes());
-    let tp = TopicPartition::new(topic::PAGES, active.origin.tp.partition);
-    let mut record = Record::new(tp, Some(key), Some(body.value), outcome.ended_at_ms);
-    record.headers.push(("page", encode(&page)));
-    record
+        capture: answer.capture,
+    }
 }
 
 /// Returns the record of a redirect's target: a discovered URL of its own site, at the depth of its source. It goes to
@@ -251,8 +272,8 @@ pub(crate) fn found_record(found: &Discovered, partitions: Partition) -> Record 
 #[cfg(test)]
 mod tests {
     use orbweaver_messages::{
-        DispatchId, FetchProfile, MAX_METADATA_BYTES, Markdown, Pattern, Priority, ReadyDispatch, SeedMetadata, Trail,
-        decode,
+        Capture, DispatchId, FetchProfile, MAX_METADATA_BYTES, Markdown, Pattern, Priority, ReadyDispatch,
+        SeedMetadata, Trail, decode,
     };
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
@@ -318,10 +339,10 @@ mod tests {
     }
 
     /// Returns a profile with the longest agent.
-    fn longest_profile() -> RequestProfile {
+    fn longest_profile(archive: bool) -> RequestProfile {
         let (html, main_text, markdown) = (Some(false), Some(false), Some(Markdown::Images));
         let of_documents = FetchProfile { html, main_text, markdown, feeds: Some(true), ..FetchProfile::default() };
-        let profile = FetchProfile { user_agent: Some("a".repeat(300)), ..of_documents };
+        let profile = FetchProfile { user_agent: Some("a".repeat(300)), archive: Some(archive), ..of_documents };
         RequestProfile::of_crawl(&FetcherConfig::default(), &profile)
     }
 
@@ -337,8 +358,8 @@ mod tests {
         let found = discovered_record(&active, &target, &WideDomains::default(), 1, 0);
         let found: Discovered = decode("discovered", found.value.as_ref()).unwrap();
         assert_eq!((&found.metadata, found.priority), (&metadata("x".to_owned()), Priority::LOWEST));
-        let (outcome, profile) = (outcome(&active, OutcomeKind::Fetched, None, 0), longest_profile());
-        let record = page_record((&active, &profile), &outcome, HttpResponse::default(), pack(vec![], false, false, 0));
+        let body = pack(vec![], false, false, 0);
+        let record = page_record((&active, &longest_profile(true)), 0, HttpResponse::default(), body);
         let header = record.headers.iter().find(|(name, _)| *name == "page");
         let page: Page = decode("page", header.map(|(_, value)| value)).unwrap();
         assert_eq!((&page.context.metadata, page.context.priority), (&metadata("x".to_owned()), Priority::LOWEST));
@@ -351,19 +372,29 @@ mod tests {
         HttpResponse { status: 200, content_type: Some(text(8192)), headers, ..HttpResponse::default() }
     }
 
+    /// Returns a response with the data for the archive, if the profile archives.
+    fn archived(active: &ActiveDispatch, profile: &RequestProfile, answer: HttpResponse) -> HttpResponse {
+        let headers = profile.request_headers(active.cookies.header().as_deref(), active.known());
+        let capture = Capture {
+            requested_at_ms: 1_700_000_000_000,
+            answered_at_ms: 1_700_000_000_100,
+            address: Some("192.0.2.1".to_owned()),
+            request_headers: capture::sent_headers(&active.url, &headers),
+            ..Capture::default()
+        };
+        HttpResponse { capture: profile.archive.then(|| Box::new(capture)), ..answer }
+    }
+
     #[test]
     fn whatever_a_site_answers_its_records_fit_the_smallest_limit() {
         let (active, target) = (largest(), orbweaver_url::parse(&longest(9)).unwrap());
         let mut outcome = outcome(&active, OutcomeKind::Redirected, Some("too_many_redirects"), Millis::MIN);
         add_answer(&mut outcome, &answer(0), None);
         outcome.location = Some(target.to_string());
-        let (found, profile) = (discovered_record(&active, &target, &WideDomains::default(), 1, 0), longest_profile());
-        let page = page_record(
-            (&active, &profile),
-            &outcome,
-            answer(MAX_HEADER_BYTES as usize),
-            pack(vec![], false, false, 0),
-        );
+        let (found, profile) =
+            (discovered_record(&active, &target, &WideDomains::default(), 1, 0), longest_profile(true));
+        let answer = archived(&active, &profile, answer(MAX_HEADER_BYTES as usize));
+        let page = page_record((&active, &profile), Millis::MIN, answer, pack(vec![], false, false, 0));
         let (frontier, seeds) = (encode(&active.ready).len(), 2 * MAX_URL_BYTES);
         for bytes in [outcome_record(&outcome, 0).bytes(), found.bytes(), page.bytes(), frontier + seeds] {
             assert!(bytes < LEAST - (64 << 10), "{bytes} bytes");
@@ -375,21 +406,23 @@ mod tests {
         #[test]
         fn a_page_fits_its_record_and_is_whole_where_it_can_be(
             body in prop::collection::vec(any::<u8>(), 0..3000), spare in 0..3000_usize, longest: bool, compress: bool,
+            archive: bool,
         ) {
-            let (active, profile) = (largest(), longest_profile());
+            let (active, profile) = (largest(), longest_profile(archive));
             let answer = if longest { answer(300) } else { HttpResponse::default() };
+            let (answer, unused) = (archived(&active, &profile, answer), if archive { 192 } else { 64 });
             let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
-            let fetched = outcome(&active, OutcomeKind::Fetched, None, 1_700_000_000_000);
-            let whole = page_record((&active, &profile), &fetched, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
+            let at_ms = 1_700_000_000_000;
+            let whole = page_record((&active, &profile), at_ms, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
             let limit = whole - body.len() + spare;
             let room = body_room(&active, &profile, limit).saturating_sub(used);
-            let record = page_record((&active, &profile), &fetched, answer, pack(body.clone(), false, compress, room));
-            if spare >= 64 {
+            let record = page_record((&active, &profile), at_ms, answer, pack(body.clone(), false, compress, room));
+            if spare >= unused {
                 prop_assert!(record.bytes() <= limit, "{} of {limit}", record.bytes());
             }
             let page: Page = decode("page", Some(&record.headers[2].1)).unwrap();
             prop_assert_eq!(page.body_bytes, body.len() as u64);
-            if whole + 96 <= limit {
+            if whole + unused + 32 <= limit {
                 prop_assert!(page.truncated.is_empty());
             }
         }

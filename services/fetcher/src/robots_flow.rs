@@ -11,6 +11,7 @@ use orbweaver_url::{SiteName, Url};
 
 use crate::{
     active_dispatch::ActiveDispatch,
+    archive,
     classify::{MEMORY_RETRY_MS, Verdict},
     client::{Attempt, FetchError},
     config::millis,
@@ -157,6 +158,11 @@ impl FetcherStage {
         let (own_site, stale) = (lookup.site.clone(), lookup.stale.clone());
         let site = self.config.wide_domains.site_of(url).into();
         let report = Report { site: &site, url, attempt, block: None };
+        let is_stored = match (&finding, &stale) {
+            (RobotsResult::Store(_, block), stale) => block.is_none() || stale.is_none(),
+            _ => false,
+        };
+        self.archive_robots((key, is_stored), url, attempt, at);
         match (finding, stale) {
             (RobotsResult::Failing { block: None, .. }, Some(stale)) => self.apply_stale(key, &stale, at),
             (RobotsResult::Failing { block: Some(block), .. } | RobotsResult::Store(_, Some(block)), Some(stale)) => {
@@ -166,6 +172,22 @@ impl FetcherStage {
                 self.apply_stale(key, &stale, at);
             }
             (finding, _) => self.apply_finding(key, finding, report, at),
+        }
+    }
+
+    /// Writes the response to a request for a robots.txt for the archive; if the file is stored, before that.
+    fn archive_robots(&mut self, (key, is_stored): (&str, bool), url: &Url, attempt: &Attempt, at: &mut At<'_>) {
+        let Some(lookup) = self.lookups.get_mut(key) else { return };
+        let of_crawl = lookup.waiting.iter().find(|active| active.dispatch().context.crawl == lookup.crawl);
+        let Some(record) = of_crawl.and_then(|active| {
+            archive::robots_record((active, &lookup.profile), url, attempt, self.config.record_limit)
+        }) else {
+            return;
+        };
+        if is_stored {
+            lookup.archived = Some(record);
+        } else {
+            at.acts.produce(vec![record], vec![]);
         }
     }
 

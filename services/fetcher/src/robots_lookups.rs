@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use orbweaver_log::Record;
 use orbweaver_messages::Millis;
 use orbweaver_politeness::AgentRules;
 use orbweaver_store::RobotsRow;
@@ -32,6 +33,8 @@ pub(crate) struct RobotsLookup {
     pub(crate) stale: Option<RobotsRow>,
     /// Event time of the row in the store, in milliseconds since the Unix epoch; 0 if none is known.
     pub(crate) stored_ms: Millis,
+    /// Response for the archive, to be durable before the row.
+    pub(crate) archived: Option<Record>,
 }
 
 impl RobotsLookup {
@@ -93,6 +96,7 @@ impl RobotsLookups {
             redirects: 0,
             stale: None,
             stored_ms: 0,
+            archived: None,
         };
         self.running.insert(key.clone(), lookup);
         true

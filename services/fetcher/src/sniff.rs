@@ -55,6 +55,9 @@ impl Candidates {
     /// Any body is read: that of a robots.txt, whose kind does not matter.
     pub(crate) const ALL: Self = Self { html: false, sitemap: false, otherwise: Some(PageKind::Html) };
 
+    /// Body that is read for the archive alone: that of no page.
+    pub(crate) const RESPONSE: Self = Self { html: false, sitemap: false, otherwise: Some(PageKind::Response) };
+
     /// Returns the kinds that a body with this content type may be; `None` if it is not read.
     pub(crate) fn of(content_type: Option<&str>, purpose: Purpose, profile: &RequestProfile) -> Option<Self> {
         let media_type = media_type(content_type);
@@ -71,6 +74,7 @@ impl Candidates {
             Kind::Page => is_page.then_some(PageKind::Html),
             _ => is_accepted(content_type, &profile.accept).then_some(PageKind::Other),
         };
+        let otherwise = otherwise.or(profile.archive.then_some(PageKind::Response));
         // A feed is often sent as HTML by mistake, but only where a feed is expected may a page be taken for one.
         let sitemap = sitemap && (kind != Kind::Page || !is_page);
         let html = kind == Kind::Unknown && is_page;

@@ -137,7 +137,9 @@ impl FetcherStage {
 
     /// Stores a robots.txt, which applies once it is durable.
     pub(crate) fn store_robots(&mut self, key: Arc<str>, row: RobotsRow, at: &mut At<'_>) {
-        let steps = vec![Step::Perform(vec![Write::Robots(row.clone())])];
+        let archived = self.lookups.get_mut(&key).and_then(|lookup| lookup.archived.take());
+        let archived = archived.map(|record| Step::Produce(vec![record]));
+        let steps = archived.into_iter().chain([Step::Perform(vec![Write::Robots(row.clone())])]).collect();
         let token = Some(self.dispatches.plan(InFlightPlan::Robots(key, row)));
         at.acts.plans.push(Plan { steps, completes: vec![], token });
     }

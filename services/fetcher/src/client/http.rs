@@ -19,7 +19,7 @@ use reqwest::{
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
-    Attempt, Body, Client, Destination, FetchError, HttpResponse, Purpose, Request,
+    Attempt, Body, Client, Destination, FetchError, HttpResponse, Purpose, Request, capture,
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
@@ -121,6 +121,7 @@ impl HttpClient {
         let deadline = Instant::now() + self.config.request_timeout;
         let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
+        let sent = profile.archive.then(|| capture::sent_headers(request.url(), request.headers()));
         let response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
@@ -137,11 +138,14 @@ impl HttpClient {
         let Some((max_bytes, candidates)) = wanted(purpose, &profile, &answer) else {
             return (Some(answered_at_ms), Ok(answer));
         };
-        if purpose != Purpose::Robots {
+        answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent)));
+        if purpose != Purpose::Robots || profile.archive {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
         let result = match timeout_at(deadline, read(response, max_bytes, candidates, memory)).await {
             Ok(Ok((body, kind))) => Ok(HttpResponse { body, kind, ..answer }),
+            // The response is complete for all but the archive.
+            _ if candidates == Candidates::RESPONSE => Ok(HttpResponse { kind: PageKind::Response, ..answer }),
             // The deadline passed, or the server closed the connection, because reading was paused.
             _ if memory.has_waited() => Err(FetchError::Memory),
             Ok(Err(error)) if error.is_timeout() => Err(FetchError::Timeout),
@@ -161,28 +165,23 @@ impl HttpClient {
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let mut asked = reqwest::Request::new(Method::GET, url);
-        asked.headers_mut().clone_from(&profile.headers);
-        if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
-            asked.headers_mut().insert(header::COOKIE, cookie);
-        }
-        let known = known.unwrap_or_default();
-        for (name, validator) in [(header::IF_NONE_MATCH, known.etag), (header::IF_MODIFIED_SINCE, known.last_modified)]
-        {
-            if let Some(validator) = validator.and_then(|validator| HeaderValue::from_str(&validator).ok()) {
-                asked.headers_mut().insert(name, validator);
-            }
-        }
+        *asked.headers_mut() = profile.request_headers(cookie.as_deref(), known.as_ref());
         Some(asked)
     }
 }
 
 /// Returns the maximum number of body bytes to read, and the kinds that the body may be; `None` if it is not read.
 fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> Option<(usize, Candidates)> {
-    if purpose == Purpose::Robots {
-        return (200..300).contains(&answer.status).then_some((MAX_ROBOTS_BYTES, Candidates::ALL));
-    }
-    let candidates = Candidates::of(answer.content_type.as_deref(), purpose, profile)?;
-    (answer.status == 200).then_some((profile.max_body_bytes, candidates))
+    let (is_used, max_bytes) = match purpose {
+        Purpose::Robots => ((200..300).contains(&answer.status), MAX_ROBOTS_BYTES),
+        _ => (answer.status == 200, profile.max_body_bytes),
+    };
+    let candidates = match purpose {
+        _ if !is_used => profile.archive.then_some(Candidates::RESPONSE),
+        Purpose::Robots => Some(Candidates::ALL),
+        _ => Candidates::of(answer.content_type.as_deref(), purpose, profile),
+    };
+    candidates.map(|candidates| (max_bytes, candidates))
 }
 
 impl Client for HttpClient {
@@ -193,9 +192,13 @@ impl Client for HttpClient {
     fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
             let requested_at_ms = self.clock.now();
-            let (answered_at_ms, result) = self.attempt(request, memory).await;
+            let (answered_at_ms, mut result) = self.attempt(request, memory).await;
             let ended_at_ms = self.clock.now();
-            Attempt { requested_at_ms, answered_at_ms: answered_at_ms.unwrap_or(ended_at_ms), ended_at_ms, result }
+            let answered_at_ms = answered_at_ms.unwrap_or(ended_at_ms);
+            if let Ok(HttpResponse { capture: Some(capture), .. }) = &mut result {
+                (capture.requested_at_ms, capture.answered_at_ms) = (requested_at_ms, answered_at_ms);
+            }
+            Attempt { requested_at_ms, answered_at_ms, ended_at_ms, result }
         }
         .boxed()
     }
@@ -334,6 +337,7 @@ fn head(response: &Response) -> HttpResponse {
         headers: vec![],
         body: Body::Unread,
         kind: PageKind::Html,
+        capture: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The client, which sends single requests.
 
+pub(crate) mod capture;
 mod http;
 mod pins;
 mod resolver;
@@ -9,7 +10,7 @@ mod scripted;
 use std::{net::IpAddr, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use orbweaver_messages::{Millis, PageKind, PageVersion};
+use orbweaver_messages::{Capture, Millis, PageKind, PageVersion};
 use orbweaver_stage::Reservation;
 use orbweaver_url::Url;
 
@@ -24,7 +25,8 @@ use crate::profile::RequestProfile;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A page: the body is read only with status 200, of HTML, XHTML and the types that the profile accepts; and of
-    /// XML if the profile reads sitemaps and it proves to be one.
+    /// XML if the profile reads sitemaps and it proves to be one. If the profile archives, every body is read; so for
+    /// all purposes.
     Page,
     /// A page, or a sitemap or feed of whatever type.
     PageOrSitemap,
@@ -81,11 +83,14 @@ pub struct HttpResponse {
     pub last_modified: Option<String>,
     /// Values of the headers `Set-Cookie`, bounded.
     pub set_cookie: Vec<String>,
-    /// Headers of a page, names in lower case, bounded; empty for other responses.
+    /// Headers of a response whose body is read, except a robots.txt that is not archived: names in lower case,
+    /// bounded.
     pub headers: Vec<(String, String)>,
     pub body: Body,
     /// Kind of a page whose body was read.
     pub kind: PageKind,
+    /// Data for the archive, if the profile archives.
+    pub capture: Option<Box<Capture>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

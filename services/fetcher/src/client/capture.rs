@@ -1,0 +1,50 @@
+//! Data of a request and its response for the archive.
+
+use orbweaver_messages::{Capture, Protocol};
+use reqwest::{
+    Response, Version,
+    header::{ACCEPT_ENCODING, HOST, HeaderMap},
+};
+use url::{Position, Url};
+
+/// Encodings that reqwest accepts with the features of the workspace.
+const ENCODINGS: &str = "gzip, br, zstd, deflate";
+/// Maximum length of an IP address as text, in bytes.
+const MAX_ADDRESS_BYTES: usize = 45;
+
+/// Returns the headers of a request as they are sent: with those that the client adds. (With HTTP/2 the host is a pseudo-header.)
+pub(crate) fn sent_headers(url: &Url, headers: &HeaderMap) -> Vec<(String, String)> {
+    let host = (HOST.as_str().to_owned(), url[Position::BeforeHost..Position::AfterPort].to_owned());
+    let given = headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    let encodings = (ACCEPT_ENCODING.as_str().to_owned(), ENCODINGS.to_owned());
+    let encodings = Some(encodings).filter(|_| !headers.contains_key(ACCEPT_ENCODING));
+    std::iter::once(host).chain(given).chain(encodings).collect()
+}
+
+/// Returns the data of a response to a request with these headers; the times are not known yet.
+pub(super) fn of(response: &Response, request_headers: Vec<(String, String)>) -> Capture {
+    Capture {
+        address: response.remote_addr().map(|address| address.ip().to_canonical().to_string()),
+        protocol: match response.version() {
+            Version::HTTP_09 | Version::HTTP_10 => Protocol::Http10,
+            Version::HTTP_2 => Protocol::Http2,
+            _ => Protocol::Http11,
+        },
+        request_headers,
+        ..Capture::default()
+    }
+}
+
+/// Returns the largest data of a request with these headers.
+pub(crate) fn largest(url: &Url, headers: &HeaderMap) -> Capture {
+    Capture {
+        requested_at_ms: i64::MIN,
+        answered_at_ms: i64::MIN,
+        address: Some("f".repeat(MAX_ADDRESS_BYTES)),
+        protocol: Protocol::Http10,
+        request_headers: sent_headers(url, headers),
+        unchanged: true,
+    }
+}
