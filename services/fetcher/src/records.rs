@@ -155,7 +155,7 @@ pub(crate) fn body_room(active: &ActiveDispatch, profile: &RequestProfile, limit
         status: u16::MAX,
         content_type: Some(String::new()),
         headers: vec![Default::default()],
-        kind: PageKind::Response,
+        kind: if profile.archive { PageKind::Response } else { PageKind::Sitemap },
         capture: profile.archive.then(|| {
             let headers = profile.request_headers(active.cookies.header().as_deref(), active.known());
             Box::new(capture::largest(&active.url, &headers))
@@ -422,7 +422,7 @@ mod tests {
             }
             let page: Page = decode("page", Some(&record.headers[2].1)).unwrap();
             prop_assert_eq!(page.body_bytes, body.len() as u64);
-            if whole + unused + 32 <= limit {
+            if whole + unused + 40 <= limit {
                 prop_assert!(page.truncated.is_empty());
             }
         }

@@ -445,3 +445,41 @@ async fn a_request_that_ends_for_want_of_memory_is_no_failure_of_the_site() {
     assert_eq!(attempt.result.unwrap_err(), FetchError::Memory);
     assert_eq!(second.bytes(), 0);
 }
+
+#[tokio::test]
+async fn a_request_of_an_archived_crawl_is_recorded_as_it_was_sent_and_every_body_is_read() {
+    let not_found = b"HTTP/1.1 404 Not Found\r\nX-Twice: a\r\nX-Twice: b\r\nContent-Length: 5\r\n\r\nnope!".to_vec();
+    let image = ok("Content-Type: image/png\r\n", b"\x89PNG");
+    let cut = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 500\r\n\r\nnope!".to_vec();
+    for (bytes, then, status, body) in [
+        (not_found, Then::Continue, 404, read(b"nope!")),
+        (image, Then::Continue, 200, read(b"\x89PNG")),
+        (cut, Then::Close, 403, Body::Unread),
+    ] {
+        let server = Server::start((bytes, then)).await;
+        let config = config();
+        let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
+        let archive = FetchProfile { archive: Some(true), ..FetchProfile::default() };
+        let profile = Arc::new(RequestProfile::of_crawl(&config, &archive));
+        let request = Request { profile, cookie: Some("a=1".into()), ..page_request(&server.url("/x?y")) };
+        let attempt = asked(&client, request).await;
+        let answer = attempt.result.unwrap();
+        assert_eq!((answer.status, answer.kind, answer.body), (status, PageKind::Response, body));
+        let capture = answer.capture.unwrap();
+        let mut sent: Vec<String> =
+            capture.request_headers.iter().map(|(name, value)| format!("{name}: {value}").to_lowercase()).collect();
+        let mut received: Vec<String> = server.requests()[0].trim_end().lines().skip(1).map(str::to_owned).collect();
+        sent.sort();
+        received.sort();
+        assert_eq!(sent, received);
+        assert_eq!(capture.address.as_deref(), Some("127.0.0.1"));
+        assert_eq!(
+            (capture.requested_at_ms, capture.answered_at_ms),
+            (attempt.requested_at_ms, attempt.answered_at_ms)
+        );
+        if status == 404 {
+            let twice = answer.headers.iter().filter(|(name, _)| name == "x-twice").count();
+            assert_eq!(twice, 2);
+        }
+    }
+}

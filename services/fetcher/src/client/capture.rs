@@ -8,11 +8,12 @@ use reqwest::{
 use url::{Position, Url};
 
 /// Encodings that reqwest accepts with the features of the workspace.
-const ENCODINGS: &str = "gzip, br, zstd, deflate";
+const ENCODINGS: &str = "zstd,gzip,deflate,br";
 /// Maximum length of an IP address as text, in bytes.
 const MAX_ADDRESS_BYTES: usize = 45;
 
-/// Returns the headers of a request as they are sent: with those that the client adds. (With HTTP/2 the host is a pseudo-header.)
+/// Returns the headers of a request as they are sent, with those that the client adds. With HTTP/2
+/// the host is a pseudo-header.
 pub(crate) fn sent_headers(url: &Url, headers: &HeaderMap) -> Vec<(String, String)> {
     let host = (HOST.as_str().to_owned(), url[Position::BeforeHost..Position::AfterPort].to_owned());
     let given = headers

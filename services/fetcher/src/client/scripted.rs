@@ -7,9 +7,10 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
+use orbweaver_messages::PageKind;
 use orbweaver_stage::{Clock, Reservation};
 
-use super::{Attempt, Client, Destination, FetchError, HttpResponse, Request};
+use super::{Attempt, Body, Client, Destination, FetchError, HttpResponse, Request};
 
 type Script = HashMap<String, VecDeque<Result<HttpResponse, FetchError>>>;
 
@@ -56,7 +57,14 @@ impl ScriptedClient {
             Some(answers) => answers.front().cloned(),
             None => None,
         };
-        let result = result.unwrap_or_else(|| Ok(HttpResponse { status: 404, ..HttpResponse::default() }));
+        let mut result = result.unwrap_or_else(|| Ok(HttpResponse { status: 404, ..HttpResponse::default() }));
+        if let (false, Ok(answer)) = (request.profile.archive, &mut result) {
+            // The real client reads such a body only for the archive.
+            if answer.kind == PageKind::Response {
+                answer.body = Body::Unread;
+            }
+            answer.capture = None;
+        }
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let now = self.clock.now();
         Attempt { requested_at_ms: now, answered_at_ms: now, ended_at_ms: now, result }

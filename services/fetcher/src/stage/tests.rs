@@ -21,6 +21,7 @@ use crate::{
 };
 
 mod addresses;
+mod archive;
 mod clocks;
 mod dispatches;
 mod holds;
