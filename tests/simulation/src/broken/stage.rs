@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{ConsumerRecord, Offset, Partition, Record};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
     Actions, Incomplete, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Token,
@@ -108,6 +108,14 @@ impl<S: Stage> Stage for BrokenStage<S> {
 
     fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         self.stage.restore(partition, record)
+    }
+
+    fn restore_claim(&mut self, partition: Partition, claim: TopicPartition, owner_epoch: Offset) {
+        self.stage.restore_claim(partition, claim, owner_epoch);
+    }
+
+    fn is_drained(&self, partition: Partition) -> bool {
+        self.stage.is_drained(partition)
     }
 
     fn refreshed(
