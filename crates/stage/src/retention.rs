@@ -69,18 +69,20 @@ pub struct TopicRetention {
 }
 
 impl TopicRetention {
-    /// Returns the topics with retention in a single process that runs all services: those with consumers or
-    /// collectors. They include `crawl.frontier`: records below its commit point have ended, and a restore starts
-    /// there.
+    /// Returns the topics with retention in a single process that runs all services and these collectors: those with
+    /// consumers or collectors. They include `crawl.frontier`: records below its commit point have ended, and a restore
+    /// starts there.
     #[must_use]
-    pub fn in_one_process() -> Vec<Self> {
+    pub fn in_one_process<'a>(collectors: impl IntoIterator<Item = (&'a str, &'a [Topic])>) -> Vec<Self> {
+        let collectors: Vec<_> = collectors.into_iter().collect();
         let read = |described: &&topic::TopicDescription| {
             let read = !described.consumers.is_empty() || !described.collectors.is_empty();
             read && (described.cleanup == topic::Cleanup::Delete || described.topic == topic::FRONTIER)
         };
         let expiring = |described: &topic::TopicDescription| {
             let mut expiring = Self::described(described);
-            expiring.groups.extend(described.collectors.iter().map(ToString::to_string));
+            let collect = collectors.iter().filter(|(_, topics)| topics.contains(&described.topic));
+            expiring.groups.extend(collect.map(|(group, _)| (*group).to_owned()));
             expiring
         };
         topic::topics().iter().filter(read).map(expiring).collect()
@@ -358,10 +360,14 @@ mod tests {
     #[test]
     fn a_cluster_keeps_documents_within_their_bound_and_one_process_as_long_as_its_exporter_needs_them() {
         let bound = Bound { age: Some(Duration::from_secs(60)), bytes: None };
-        let (one, many) = (TopicRetention::in_one_process(), TopicRetention::in_a_cluster(bound));
+        let exporter =
+            topic::collectors().iter().map(|(group, topics)| (*group, &**topics)).filter(|of| of.0 == "exporter");
+        let (one, many) = (TopicRetention::in_one_process(exporter), TopicRetention::in_a_cluster(bound));
         let of = |expiring: &[TopicRetention], topic| expiring.iter().find(|expiring| expiring.topic == topic).cloned();
         let documents = of(&one, topic::DOCUMENTS).map(|documents| documents.groups);
         assert_eq!(documents, Some(vec!["exporter".to_owned()]));
+        let pages = of(&one, topic::PAGES).map(|pages| pages.groups);
+        assert_eq!(pages, Some(vec!["extractor".to_owned()]), "no archiver runs");
         let documents = of(&many, topic::DOCUMENTS).map(|documents| (documents.groups, documents.bound));
         assert_eq!(documents, Some((vec![], bound)));
         let outcomes = |expiring| of(expiring, topic::OUTCOMES).map(|outcomes| outcomes.groups.len());

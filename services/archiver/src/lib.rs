@@ -42,5 +42,5 @@ pub use config::ArchiverConfig;
 pub use error::ArchiveError;
 pub use metrics::ArchiverMetrics;
 pub use page::PAGE_HEADER;
-pub use stage::ArchiverStage;
+pub use stage::{ArchiverStage, SERVICE};
 pub use worker::FileWorker;

@@ -23,7 +23,8 @@ use crate::{
     partition::OpenPartition,
 };
 
-pub(crate) const SERVICE: &str = "archiver";
+/// Name of the service and its group.
+pub const SERVICE: &str = "archiver";
 
 /// Actions of this stage, which has no effects outside of the log except for its jobs.
 type Wanted = Actions<ArchiveJob, Infallible>;

@@ -163,6 +163,7 @@ pub fn standalone(
         main_text: None,
         markdown: None,
         feeds: false,
+        capture: None,
     };
     let extracted = extract_after(input, options, 0);
     let mut progress = Progress::default().after(&extracted);

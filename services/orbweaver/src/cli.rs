@@ -121,6 +121,10 @@ pub struct CrawlArgs {
     /// Read the feeds (RSS, Atom, JSON Feed) that pages declare.
     #[arg(long)]
     pub feeds: bool,
+    /// Archive all responses in WARC files in the directory `warc` of the output: pages, redirects, errors, bodies of any
+    /// type, robots.txt.
+    #[arg(long)]
+    pub warc: bool,
     /// Also fetch from private and loopback addresses.
     #[arg(long)]
     pub allow_private: bool,

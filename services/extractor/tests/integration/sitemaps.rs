@@ -36,7 +36,7 @@ fn passes(page: &Page, body: &[u8], config: &ExtractorConfig) -> (Vec<Discovered
                 records.extend(pass.records);
                 next = pass.next;
             }
-            PageVerdict::Rejected(reason) => panic!("{reason}"),
+            other => panic!("{other:?}"),
         }
     };
     records.extend(result.iter().flat_map(|result| result.records.clone()));

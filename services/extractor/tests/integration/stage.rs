@@ -108,6 +108,16 @@ async fn a_page_that_is_not_html_has_no_document_and_the_links_of_its_earlier_co
 }
 
 #[tokio::test]
+async fn a_response_for_the_archive_alone_leaves_the_links_of_the_page_as_they_are() {
+    for kind in [PageKind::Response, PageKind::Robots] {
+        let page = Page { kind, status: 404, ..page(URL, b"", BodyEncoding::Identity) };
+        let actions = through(vec![delivered(7, Some(&page), Some(b"<a href=/x>not read</a>"))], config()).await;
+        assert_eq!(actions.plans, []);
+        assert_eq!(actions.completes.iter().map(|origin| origin.offset).collect::<Vec<_>>(), [7]);
+    }
+}
+
+#[tokio::test]
 async fn every_page_is_completed_or_rejected_exactly_once() {
     let good = page(URL, b"<p>x", BodyEncoding::Identity);
     let mut url = good.clone();

@@ -80,6 +80,7 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed_urls(&args.urls)?;
     let settings = [
         ("--demo", args.demo, "the demonstration runs in one process"),
+        ("--warc", args.warc, "a crawl is archived in one process only"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--allow-private", args.allow_private, "set `fetcher.allow_private` of the services"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),

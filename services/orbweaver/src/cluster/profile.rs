@@ -50,6 +50,10 @@ pub struct ProfileOptions {
     /// Read the feeds (RSS, Atom, JSON Feed) that pages declare; `--feeds=false` ends that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub feeds: Option<bool>,
+    /// Write all responses to crawl.pages, with the data of their requests: redirects, errors, bodies of any type,
+    /// robots.txt; `--archive=false` ends that.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub archive: Option<bool>,
     /// Add the decoded body to each document; `--html=false` leaves it out if the services add it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub html: Option<bool>,
@@ -84,6 +88,7 @@ impl ProfileOptions {
             ignore_robots: self.ignore_robots,
             sitemaps: self.sitemaps,
             feeds: self.feeds,
+            archive: self.archive,
             html: self.html,
             main_text: self.main_text,
             markdown: self.markdown,
@@ -106,6 +111,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             ignore_robots: args.ignore_robots,
             sitemaps: args.sitemaps.then_some(true),
             feeds: args.feeds.then_some(true),
+            archive: None,
             html: args.html.then_some(true),
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
@@ -127,6 +133,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         ignore_robots: given.ignore_robots || present.ignore_robots,
         sitemaps: given.sitemaps.or(present.sitemaps),
         feeds: given.feeds.or(present.feeds),
+        archive: given.archive.or(present.archive),
         html: given.html.or(present.html),
         main_text: given.main_text.or(present.main_text),
         markdown: given.markdown.or(present.markdown),
@@ -145,6 +152,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ignore_robots,
         sitemaps,
         feeds,
+        archive,
         html,
         main_text,
         markdown,
@@ -161,6 +169,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("robots.txt", ignore_robots.then(|| "ignored".to_owned())),
         ("sitemaps", yes_or_no(*sitemaps)),
         ("feeds", yes_or_no(*feeds)),
+        ("archive", yes_or_no(*archive)),
         ("html", yes_or_no(*html)),
         ("main text", yes_or_no(*main_text)),
         ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
@@ -203,6 +212,7 @@ mod tests {
             "--ignore-robots",
             "--sitemaps",
             "--feeds=false",
+            "--archive",
             "--html",
             "--accept",
             "image/*,application/pdf",
@@ -222,7 +232,13 @@ mod tests {
         let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
         let markdown = Some(Markdown::Images);
         let of_documents = FetchProfile { html, main_text, markdown, ..expected };
-        let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
+        let of_sites = FetchProfile {
+            ignore_robots: true,
+            sitemaps: Some(true),
+            feeds: Some(false),
+            archive: Some(true),
+            ..of_documents
+        };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });
         assert_eq!(merge(third.clone(), &given(&[])), third);
     }

@@ -11,7 +11,7 @@ use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot, PartitionOffsets};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    pipeline::Pipeline,
+    pipeline::{Pipeline, collectors},
     progress::{Progress, Snapshot},
     settings::Settings,
     summary::EndedBy,
@@ -42,10 +42,12 @@ pub async fn watch(
     let mut terminate = signal(SignalKind::terminate()).map_err(uncaught)?;
     let begun = Instant::now();
     let log: Arc<dyn Log> = pipeline.log.clone();
-    let collectors = || topic::collectors().iter().map(|(group, topics)| (*group, &**topics));
-    let mut whole = Completion::of(collectors(), |_| true);
+    // The archiver closes its files when all else is at rest.
+    let others = || collectors(settings).filter(|(group, _)| *group != orbweaver_archiver::SERVICE);
+    let mut whole = Completion::of(others(), |_| true);
     // At the cap, URLs may stay queued in the frontier; all other topics must be consumed.
-    let mut rest = Completion::of(collectors(), |topic| topic != topic::FRONTIER);
+    let mut rest = Completion::of(others(), |topic| topic != topic::FRONTIER);
+    let mut archived = Completion::of(collectors(settings), |topic| topic == topic::PAGES);
     let mut shown = Instant::now();
     let mut read = tokio::time::interval(READ_EVERY);
     read.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -59,14 +61,20 @@ pub async fn watch(
         }
         let figures = pipeline.frontier.figures();
         let read = (figures.waiting == 0 && figures.asleep > 0).then_some(figures.read);
-        match whole.look(&*log, read).await? {
-            Rest::Complete => return Ok(Ok(EndedBy::Complete)),
-            Rest::Asleep => return Ok(Ok(EndedBy::Asleep)),
-            Rest::No => {}
-        }
-        if figures.is_capped && rest.is_proven(&*log).await? {
-            let is_of_pages = settings.max_pages.is_some_and(|max| figures.pages >= max);
-            return Ok(Ok(if is_of_pages { EndedBy::MaxPages } else { EndedBy::Capped }));
+        let end = match whole.look(&*log, read).await? {
+            Rest::Complete => Some(EndedBy::Complete),
+            Rest::Asleep => Some(EndedBy::Asleep),
+            Rest::No if figures.is_capped && rest.is_proven(&*log).await? => {
+                let is_of_pages = settings.max_pages.is_some_and(|max| figures.pages >= max);
+                Some(if is_of_pages { EndedBy::MaxPages } else { EndedBy::Capped })
+            }
+            Rest::No => None,
+        };
+        if let Some(end) = end {
+            if archived.is_proven(&*log).await? {
+                return Ok(Ok(end));
+            }
+            pipeline.close_archive();
         }
         if max_time.is_some_and(|max| begun.elapsed() >= max) {
             return Ok(Ok(EndedBy::MaxTime));

@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
+use orbweaver_archiver::CloseFiles;
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage};
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
-use orbweaver_messages::topic;
+use orbweaver_messages::{Topic, topic};
 use orbweaver_normalizer_dedup::{DedupStats, LinkOutcome, NormalizerDedup};
 use orbweaver_stage::{
     Clock as _, Limits, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Trials, Worker,
@@ -69,7 +70,10 @@ pub struct Pipeline {
     store: Arc<dyn Store>,
     sync_store: Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>,
     exporter: Option<ExportStage>,
+    close_files: CloseFiles,
     state: std::path::PathBuf,
+    /// Directory of the WARC files.
+    archive: std::path::PathBuf,
     registry: Registry,
     metrics: Metrics,
     trials: Trials,
@@ -102,7 +106,9 @@ impl Pipeline {
             store: Arc::new(store),
             sync_store,
             exporter: Some(exporter),
+            close_files: CloseFiles::default(),
             state: state.clone(),
+            archive: prepared.out.join("warc"),
             registry,
             metrics,
             trials: Trials::default(),
@@ -130,11 +136,14 @@ impl Pipeline {
         self.start_frontier(settings)?;
         self.start_limiter(settings)?;
         self.start_fetcher(settings)?;
+        if settings.warc {
+            self.start_archiver()?;
+        }
         self.start_extractor(settings)?;
         self.start_dedup(settings).await?;
         // It ends last.
         self.running.rotate_left(1);
-        self.start_retention();
+        self.start_retention(settings);
         Ok(())
     }
 
@@ -188,7 +197,7 @@ impl Pipeline {
     /// Returns the CPU time by service, in seconds.
     #[must_use]
     pub fn cpu_seconds(&self) -> BTreeMap<String, f64> {
-        let services = ["frontier", "rate-limiter", "fetcher", "extractor", "normalizer-dedup", "exporter"];
+        let services = ["frontier", "rate-limiter", "fetcher", "extractor", "archiver", "normalizer-dedup", "exporter"];
         services.into_iter().map(|service| (service.to_owned(), self.metrics.cpu(service).seconds())).collect()
     }
 
@@ -225,6 +234,7 @@ impl Pipeline {
             ignore_robots: settings.ignore_robots,
             sitemaps: settings.sitemaps,
             feeds: settings.feeds,
+            archive: settings.warc,
             allow_private: settings.allow_private,
             default_interval_ms: settings.rate.interval_ms(),
             wide_domains: wide(settings)?,
@@ -261,6 +271,25 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The archiver reads `crawl.pages` only as long as it runs: the retention counts it with `--warc` alone.
+    fn start_archiver(&mut self) -> Result<(), Failure> {
+        use orbweaver_archiver::{ArchiverConfig, ArchiverMetrics, ArchiverStage, FileWorker};
+        let config = ArchiverConfig { directory: self.archive.clone(), ..ArchiverConfig::default() };
+        let metrics = ArchiverMetrics::register(&self.registry).map_err(failed)?;
+        let stage = ArchiverStage::new(&config, metrics.clone());
+        self.close_files = stage.closer();
+        let worker = FileWorker::open(&config, metrics)
+            .map_err(failed)?
+            .with_meter(self.metrics.cpu(orbweaver_archiver::SERVICE));
+        self.run(stage, worker, NoEffects);
+        Ok(())
+    }
+
+    /// Closes the files of the archive, so that their records complete.
+    pub fn close_archive(&self) {
+        self.close_files.request();
+    }
+
     async fn start_dedup(&mut self, settings: &Settings) -> Result<(), Failure> {
         let config = orbweaver_normalizer_dedup::Config {
             wide_domains: wide(settings)?,
@@ -274,9 +303,10 @@ impl Pipeline {
     }
 
     /// Deletes consumed records, and compacts, every `SWEEP_EVERY`.
-    fn start_retention(&mut self) {
+    fn start_retention(&mut self, settings: &Settings) {
         let log = Arc::clone(&self.log);
-        let mut retention = Retention::new(log.clone(), TopicRetention::in_one_process());
+        let topics = TopicRetention::in_one_process(collectors(settings));
+        let mut retention = Retention::new(log.clone(), topics);
         let frontier = Arc::clone(&self.frontier);
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
@@ -338,6 +368,12 @@ impl Pipeline {
         });
         self.running.push(Running { name, shutdown, task });
     }
+}
+
+/// Returns the groups that collect results of a crawl, each with its topics.
+pub(super) fn collectors(settings: &Settings) -> impl Iterator<Item = (&'static str, &'static [Topic])> {
+    let is_run = |group: &str| settings.warc || group != orbweaver_archiver::SERVICE;
+    topic::collectors().iter().map(|(group, topics)| (*group, &**topics)).filter(move |(group, _)| is_run(group))
 }
 
 fn wide(settings: &Settings) -> Result<WideDomains, Failure> {

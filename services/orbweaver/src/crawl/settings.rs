@@ -68,6 +68,8 @@ pub struct Settings {
     pub sitemaps: bool,
     #[serde(default)]
     pub feeds: bool,
+    #[serde(default)]
+    pub warc: bool,
     pub allow_private: bool,
     pub follow_nofollow: bool,
     pub html: bool,
@@ -114,6 +116,7 @@ impl Settings {
             ignore_robots: args.ignore_robots,
             sitemaps: args.sitemaps,
             feeds: args.feeds,
+            warc: args.warc,
             allow_private: args.allow_private || args.demo,
             follow_nofollow: args.follow_nofollow,
             html: args.html,
@@ -150,6 +153,7 @@ impl Settings {
             ("--ignore-robots", self.ignore_robots, args.ignore_robots),
             ("--sitemaps", self.sitemaps, args.sitemaps),
             ("--feeds", self.feeds, args.feeds),
+            ("--warc", self.warc, args.warc),
             ("--allow-private", self.allow_private, args.allow_private),
             ("--follow-nofollow", self.follow_nofollow, args.follow_nofollow),
             ("--html", self.html, args.html),
