@@ -8,6 +8,7 @@
 //! | `requests` | a web's request log: number and spacing of the requests |
 //! | `changes` | a change feed, compared with the versions that the server sent |
 //! | `verdict` | comparison of a finished crawl with the truth of its web |
+//! | `warc` | WARC files |
 //! | `corpus` | real trees, fetched once |
 
 mod changes;
@@ -16,6 +17,7 @@ mod output;
 mod process;
 mod requests;
 mod verdict;
+mod warc;
 
 pub use changes::{changes, check_changes, sent_versions};
 pub use corpus::{Tree, cppreference};
@@ -23,6 +25,7 @@ pub use output::Output;
 pub use process::{Ended, Orbweaver, Running, until};
 pub use requests::{Requests, normalized, site_of_host};
 pub use verdict::{check, check_requests, outside};
+pub use warc::{Archived, archived};
 
 /// A small deterministic random number generator for the times of a test; the test prints its seed.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ mod scope;
 mod sitemaps;
 mod tools;
 mod traps;
+mod warc;
 
 use std::time::Duration;
 
