@@ -1,12 +1,12 @@
 //! Allowed dependencies:
-//! `settings, url, main-text, sitemaps <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! `settings, url, main-text, sitemaps, warc <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
 /// Returns the layer of a package of the workspace: it may depend on lower layers only, not on its own.
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
-        "settings" | "url" | "main-text" | "sitemaps" | "toyweb" | "testkit" => 0,
+        "settings" | "url" | "main-text" | "sitemaps" | "warc" | "toyweb" | "testkit" => 0,
         "messages" | "index-files" => 1,
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
@@ -44,7 +44,7 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
 }
 
 /// Libraries for an effect or a format, with the only packages that may use them.
-const OWNERS: [(&str, &[&str]); 13] = [
+const OWNERS: [(&str, &[&str]); 14] = [
     // The store, and the index of exported documents.
     ("fjall", &["orbweaver-store", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
@@ -56,13 +56,14 @@ const OWNERS: [(&str, &[&str]); 13] = [
     ("encoding_rs", &["orbweaver-extractor", "orbweaver-sitemaps"]),
     ("quick-xml", &["orbweaver-sitemaps"]),
     ("psl", &["orbweaver-url"]),
+    ("sha1", &["orbweaver-warc"]),
     ("growable-bloom-filter", &["orbweaver-seen"]),
     ("serde_norway", &["orbweaver-messages"]),
     ("clap", &["orbweaver", "orbweaver-process", "orbweaver-toyweb"]),
 ];
 
 /// Packages of pure logic: no runtime, no socket.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "orbweaver-url",
     "orbweaver-main-text",
     "orbweaver-messages",
@@ -70,6 +71,7 @@ const PURE: [&str; 8] = [
     "orbweaver-politeness",
     "orbweaver-scope",
     "orbweaver-sitemaps",
+    "orbweaver-warc",
     "orbweaver-frontier",
 ];
 
