@@ -28,7 +28,8 @@ pub(crate) fn claim(tp: TopicPartition, service: &'static str, now: Millis) -> R
     }
 }
 
-/// Returns `true` if a record is a claim. The runtime passes no claims to a stage.
+/// Returns `true` if a record is a claim. The runtime passes none to a stage as a record:
+/// [`Stage::restore_claim`](crate::Stage::restore_claim) receives those of a replayed log.
 #[must_use]
 pub fn is_claim(record: &ConsumerRecord) -> bool {
     record.header(CLAIM_HEADER).is_some()

@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{
     IndexCheckpoint, RestoreFrom, RestoreSpec, StageError, StartFrom,
-    claim::{claim, is_claim},
+    claim::claim,
     commit_metadata::{CommitMetadata, Crasher, Start, is_condemned},
     loop_context::LoopContext,
     panics::caught,
@@ -262,7 +262,7 @@ impl PartitionRestore {
             patience.moved(Instant::now());
             records.retain(|record| {
                 let condemned = is_condemned(&self.crashers, record.tp, record.offset);
-                record.offset < end && !is_claim(record) && !condemned
+                record.offset < end && !condemned
             });
             if !self.report(to, RestoreEvent::Records(records)).await {
                 return Ok(());

@@ -228,6 +228,10 @@ pub trait Stage: Send + 'static {
         Ok(())
     }
 
+    /// Notes a claim in a log that is being replayed for `partition`. Its offset is the owner epoch of the records that
+    /// its owner writes; records of earlier epochs after it are those of a stale owner (docs/protocol.md#claims).
+    fn restore_claim(&mut self, partition: Partition, claim: TopicPartition, owner_epoch: Offset) {}
+
     /// Does the fallible part of opening a partition, once all its logs are replayed. [`Stage::open`] follows.
     fn prepare(&mut self, opening: PartitionContext, now: Millis) -> Result<(), StageError> {
         Ok(())
@@ -314,6 +318,12 @@ pub trait Stage: Send + 'static {
 
     /// Stops starting work for `partition`, which was revoked. The runtime drains its outstanding records.
     fn drain(&mut self, partition: Partition) {}
+
+    /// Returns `false` while the stage finishes parked work of `partition`, which was revoked: the partition then stays
+    /// open until its drain is over. The stage completes that work by jobs or plans, after each of which this is called.
+    fn is_drained(&self, partition: Partition) -> bool {
+        true
+    }
 
     /// Drops all state of `partition`, which is no longer assigned.
     fn close(&mut self, partition: Partition) {}

@@ -9,6 +9,7 @@ use super::{EventLoop, commits::Then};
 use crate::{
     PartitionContext, Stage, StageError,
     assignment::{Change, Drain, PartitionAction},
+    claim::is_claim,
     commit_metadata::{CommitMetadata, Start},
     opening::ledgers,
     restore::{PartitionRestore, RestoreEvent, RestoreMessage, RestoreResult},
@@ -77,8 +78,10 @@ impl<S: Stage> EventLoop<S> {
 
     /// Closes draining partitions with nothing in flight or past their deadline.
     pub(super) fn finish_drains(&mut self) -> Result<(), StageError> {
-        let Self { assignment, in_flight, open, .. } = self;
-        let is_quiet = |partition, barrier| in_flight.is_past(barrier) && open.is_drained(partition);
+        let Self { assignment, in_flight, open, stage, .. } = self;
+        let is_quiet = |partition, barrier| {
+            in_flight.is_past(barrier) && open.is_drained(partition) && stage.is_drained(partition)
+        };
         let (actions, unfinished) = assignment.drained(Instant::now(), is_quiet);
         for partition in unfinished {
             tracing::warn!(
@@ -176,9 +179,14 @@ impl<S: Stage> EventLoop<S> {
                 Ok(())
             }
             RestoreEvent::Records(records) => {
-                self.context.metrics.restored.inc_by(records.len() as u64);
+                let claims = records.iter().filter(|record| is_claim(record)).count();
+                self.context.metrics.restored.inc_by((records.len() - claims) as u64);
                 self.watchdog.moved(Instant::now());
                 for record in &records {
+                    if is_claim(record) {
+                        self.stage.restore_claim(partition, record.tp, record.offset);
+                        continue;
+                    }
                     // Without it the state would be wrong.
                     record.check_readable()?;
                     self.poison.enter_restore(partition, record);

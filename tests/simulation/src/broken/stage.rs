@@ -110,6 +110,14 @@ impl<S: Stage> Stage for BrokenStage<S> {
         self.stage.restore(partition, record)
     }
 
+    fn restore_claim(&mut self, partition: Partition, claim: TopicPartition, owner_epoch: Offset) {
+        self.stage.restore_claim(partition, claim, owner_epoch);
+    }
+
+    fn is_drained(&self, partition: Partition) -> bool {
+        self.stage.is_drained(partition)
+    }
+
     fn refreshed(
         &mut self,
         token: Token,
