@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{ConsumerRecord, Offset, Partition, Record};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
     Actions, Incomplete, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Token,

@@ -1,0 +1,65 @@
+//! From a response to the capture in a file. Pure.
+
+use std::net::IpAddr;
+
+use orbweaver_messages::Protocol;
+use orbweaver_url::CrawlName;
+use orbweaver_warc as warc;
+
+use crate::page::Response;
+
+/// Software that wrote a file.
+const SOFTWARE: &str = concat!("Orbweaver/", env!("CARGO_PKG_VERSION"));
+const FORMAT: &str = "WARC File Format 1.1";
+/// Specification of the format.
+const SPECIFICATION: &str = "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/";
+/// Description of the blocks, which are not those that were transferred.
+const DESCRIPTION: &str = "Responses of a crawl. HTTP header blocks are reconstructed from the parsed response: the \
+    names of fields are in lower case, and the version in the status line is HTTP/1.1 for HTTP/2; WARC-Protocol has the \
+    version that was used. Bodies are decoded: Content-Encoding, Transfer-Encoding and a differing Content-Length have \
+    the prefix X-Archive-Orig-. Request blocks are reconstructed from the method, the URL and the header fields that \
+    the crawler set. fetchTimeMs is the time from the request to the end of the response in milliseconds.";
+
+/// Returns the fields of the `warcinfo` record of a file.
+pub(crate) fn info(crawl: &CrawlName) -> [(&'static str, &str); 5] {
+    [
+        ("software", SOFTWARE),
+        ("format", FORMAT),
+        ("conformsTo", SPECIFICATION),
+        ("isPartOf", crawl),
+        ("description", DESCRIPTION),
+    ]
+}
+
+/// Returns the fields of the `metadata` record of a response.
+pub(crate) fn metadata(response: &Response<'_>) -> Vec<(&'static str, String)> {
+    let Response { page, capture, .. } = response;
+    let via = page.context.via.iter().map(|via| ("via", via.clone()));
+    let fetch_time = page.fetched_at_ms.saturating_sub(capture.requested_at_ms).max(0);
+    via.chain([("fetchTimeMs", fetch_time.to_string()), ("depth", page.context.depth.to_string())]).collect()
+}
+
+/// Returns the capture of a response; `metadata` are the fields of [`metadata`].
+pub(crate) fn capture<'a>(response: &'a Response<'_>, metadata: &'a [(&'a str, String)]) -> warc::Capture<'a> {
+    let Response { page, capture, body, is_cut } = response;
+    let kind = if page.status == 304 { warc::RevisitKind::NotModified } else { warc::RevisitKind::IdenticalPayload };
+    let revisit = warc::Revisit { kind, url: None, date_ms: None, payload_digest: None };
+    warc::Capture {
+        url: &page.context.url,
+        date_ms: capture.requested_at_ms,
+        ip: capture.address.as_deref().and_then(|address| address.parse::<IpAddr>().ok()),
+        protocol: match capture.protocol {
+            Protocol::Http10 => warc::Protocol::Http10,
+            Protocol::Http11 => warc::Protocol::Http11,
+            Protocol::Http2 => warc::Protocol::Http2,
+        },
+        request: Some(&capture.request_headers),
+        status: page.status,
+        reason: None,
+        headers: &page.headers,
+        body,
+        truncated: is_cut.then_some(warc::Truncated::Length),
+        revisit: capture.unchanged.then_some(revisit),
+        metadata,
+    }
+}

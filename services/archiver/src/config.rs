@@ -1,0 +1,91 @@
+//! Configuration of the archiver.
+
+use std::{path::PathBuf, time::Duration};
+
+use orbweaver_messages::Millis;
+use orbweaver_settings::{Cores, Count, DAY, GIB, KIB, SECOND, Section, Size, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Settings of the archiver: the section `archiver` of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ArchiverConfig {
+    /// Directory of the archive; it is created if it does not exist.
+    ///
+    /// Each crawl has a directory in it.
+    pub directory: PathBuf,
+    /// Maximum number of files that are written concurrently.
+    ///
+    /// Each is on a blocking thread.
+    #[serde(with = "Cores")]
+    pub threads: usize,
+    /// Size at which a file is closed.
+    ///
+    /// Its last batch of responses may exceed it.
+    #[serde(with = "Size::<KIB, { 64 * GIB }>")]
+    pub max_file_bytes: u64,
+    /// Age at which a file is closed, from its first response.
+    ///
+    /// The responses of an open file are repeated after a crash, and remain in `crawl.pages` until it is closed.
+    #[serde(with = "Time::<SECOND, DAY>")]
+    pub max_file_age: Duration,
+    /// Time without a response after which a file is closed.
+    #[serde(with = "Time::<SECOND, DAY>")]
+    pub idle: Duration,
+    /// Number of responses at which a file is closed.
+    ///
+    /// Their offsets are in memory: 8 bytes each.
+    #[serde(with = "Count::<1, 100_000_000>")]
+    pub max_file_responses: usize,
+    /// Maximum number of open files: beyond it the least recently written one is closed.
+    ///
+    /// Each crawl has one in each of its partitions; an open file takes about 64 KiB of memory.
+    #[serde(with = "Count::<1, 100_000>")]
+    pub max_open_files: usize,
+    /// Maximum size of an archived body; the rest is cut off, and the response is marked as truncated.
+    #[serde(with = "Size::<1, GIB>")]
+    pub max_body_bytes: usize,
+}
+
+impl Section for ArchiverConfig {
+    const NAME: &'static str = "archiver";
+}
+
+impl Default for ArchiverConfig {
+    fn default() -> Self {
+        Self {
+            directory: "archive".into(),
+            threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            max_file_bytes: 1 << 30,
+            max_file_age: Duration::from_secs(3600),
+            idle: Duration::from_secs(60),
+            max_file_responses: 1_000_000,
+            max_open_files: 512,
+            max_body_bytes: 16 << 20,
+        }
+    }
+}
+
+/// Limits of a file, from the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileLimits {
+    pub(crate) bytes: u64,
+    pub(crate) responses: usize,
+    /// Maximum age in milliseconds.
+    pub(crate) age: Millis,
+    /// Maximum time without a response in milliseconds.
+    pub(crate) idle: Millis,
+}
+
+impl ArchiverConfig {
+    pub(crate) fn file_limits(&self) -> FileLimits {
+        let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX);
+        FileLimits {
+            bytes: self.max_file_bytes,
+            responses: self.max_file_responses,
+            age: millis(self.max_file_age),
+            idle: millis(self.idle),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Names of files and directories.
+
+use std::fmt::Write as _;
+
+use orbweaver_log::{Offset, Partition};
+use orbweaver_url::CrawlName;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Extension of a file.
+const EXTENSION: &str = ".warc.gz";
+/// Suffix of a file that is being written.
+const OPEN: &str = ".open";
+/// Maximum number of bytes of a crawl's part of a name. With the numbers and extensions a name has at most 216 bytes;
+/// file systems allow 255.
+const MAX_CRAWL_BYTES: usize = 150;
+/// Separates the start of a long name from the hash of the whole; no encoded name contains it.
+const HASH: char = '~';
+
+/// Name of a file of the archive. No two files share a name: each assignment has an epoch of its own, within which each
+/// offset is written once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FileName {
+    /// Name of the crawl, encoded; also the name of the directory.
+    pub directory: String,
+    /// Name of the file within its directory, once it is closed.
+    pub file: String,
+}
+
+/// Numbers in the name of a file that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) partition: Partition,
+    pub(crate) owner_epoch: Offset,
+}
+
+impl FileName {
+    /// Returns the name of the file of `crawl` that an owner begins at the record `first`.
+    #[must_use]
+    pub fn new(crawl: &CrawlName, partition: Partition, first: Offset, owner_epoch: Offset) -> Self {
+        let directory = encoded(crawl);
+        let file = format!("{directory}-{partition:05}-{first:012}-{owner_epoch}{EXTENSION}");
+        Self { directory, file }
+    }
+
+    /// Returns the path within the archive.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.directory, self.file)
+    }
+
+    /// Returns the path within the archive while it is written.
+    #[must_use]
+    pub fn open_path(&self) -> String {
+        format!("{}/{}{OPEN}", self.directory, self.file)
+    }
+
+    /// Returns the name, and its numbers, of a file that is being written; `None` for any other file.
+    pub(crate) fn of_open(directory: &str, file: &str) -> Option<(Self, Numbers)> {
+        let file = file.strip_suffix(OPEN)?;
+        let mut parts = file.strip_suffix(EXTENSION)?.rsplitn(4, '-');
+        let (owner_epoch, _, partition) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
+        (parts.next()? == directory).then_some(())?;
+        let numbers = Numbers { partition: Partition::try_from(partition).ok()?, owner_epoch };
+        Some((Self { directory: directory.to_owned(), file: file.to_owned() }, numbers))
+    }
+}
+
+fn number(digits: &str) -> Option<u64> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Encodes the name of a crawl for any file system: in percent-encoding except for letters, digits, `.`, `_` and `-`, and
+/// without a leading `.`. A long name is cut and ends with its hash.
+fn encoded(crawl: &CrawlName) -> String {
+    let name: &str = crawl;
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        let is_plain = byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && !text.is_empty());
+        if is_plain {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string never fails.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    if text.len() > MAX_CRAWL_BYTES {
+        let hash = format!("{HASH}{:032x}", xxh3_128(name.as_bytes()));
+        text.truncate(MAX_CRAWL_BYTES - hash.len());
+        text.push_str(&hash);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn name(crawl: &str) -> FileName {
+        FileName::new(&CrawlName::new(crawl).unwrap(), 3, 17, 42)
+    }
+
+    #[test]
+    fn a_file_is_named_after_its_crawl_partition_first_offset_and_owner() {
+        assert_eq!(name("docs").path(), "docs/docs-00003-000000000017-42.warc.gz");
+        assert_eq!(name("docs").open_path(), "docs/docs-00003-000000000017-42.warc.gz.open");
+    }
+
+    #[test]
+    fn any_crawl_has_a_name_that_stays_in_its_directory() {
+        let long: String = "é".repeat(100);
+        let crawls = ["..", ".", "a/b", "a b", "docs#2", "A%2FB", "c:\\x", "-rf", &long, &long[2..], "a-1-2-3"];
+        let names: HashSet<String> = crawls.iter().map(|crawl| name(crawl).directory).collect();
+        assert_eq!(names.len(), crawls.len());
+        for directory in &names {
+            assert!(!directory.starts_with('.') && directory.len() <= MAX_CRAWL_BYTES, "{directory}");
+            assert!(directory.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-%~".contains(&byte)));
+        }
+        assert_eq!(name("..").directory, "%2E.");
+        assert!(name(&long).open_path().rsplit('/').next().unwrap().len() < 255);
+    }
+
+    #[test]
+    fn the_numbers_of_an_open_file_are_read_back_from_its_name_and_no_other_file_has_any() {
+        for crawl in ["docs", "a-1-2-3", "é", "-"] {
+            let name = name(crawl);
+            let file = format!("{}{OPEN}", name.file);
+            let numbers = Numbers { partition: 3, owner_epoch: 42 };
+            assert_eq!(FileName::of_open(&name.directory, &file), Some((name.clone(), numbers)));
+            assert_eq!(FileName::of_open(&name.directory, &name.file), None, "closed");
+            assert_eq!(FileName::of_open("other", &file), None);
+        }
+        for file in ["docs.warc.gz.open", "docs-1-2.warc.gz.open", "docs-a-2-3.warc.gz.open", "notes.open", ""] {
+            assert_eq!(FileName::of_open("docs", file), None, "{file}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Work on files, and its results. At most one job of a file is in progress.
+
+use orbweaver_log::{ConsumerRecord, Offset, Partition};
+use orbweaver_messages::Millis;
+use orbweaver_stage::Origin;
+use orbweaver_url::CrawlName;
+
+use crate::{error::ArchiveError, file_name::FileName};
+
+/// A file that is being written, and the assignment under which it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FileId {
+    pub partition: Partition,
+    /// Assignment epoch of the partition, so that a result from an earlier assignment has no effect.
+    pub assignment_epoch: u32,
+    pub crawl: CrawlName,
+    pub name: FileName,
+}
+
+/// Work for the worker.
+#[derive(Debug)]
+pub enum ArchiveJob {
+    /// Append the responses of these records, in order. The file is created with the first valid one.
+    Write {
+        file: FileId,
+        records: Vec<(Origin, ConsumerRecord)>,
+        /// Time at which the file is created, if it is.
+        now: Millis,
+    },
+    /// Make the file durable under its temporary name.
+    Finish(FileId),
+    /// Give the durable file its final name.
+    Publish {
+        file: FileId,
+        /// Whether the partition is no longer assigned: its next owner may have renamed the file.
+        is_stale: bool,
+    },
+    /// Delete the unfinished file.
+    Discard(FileId),
+    /// Check whether the responses of these records are valid, as [`ArchiveJob::Write`] does. They are in a durable file;
+    /// but after a crash a rejection may have been lost.
+    Check(Vec<(Origin, ConsumerRecord)>),
+    /// Handle files of earlier owners.
+    Recover(Vec<Recovery>),
+}
+
+/// A partition of which earlier owners may have left files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    pub partition: Partition,
+    /// Owner epoch of this assignment: files of later epochs are not those of earlier owners.
+    pub owner_epoch: Offset,
+    /// Paths of files with an entry, which get their final names. All other unfinished files are deleted.
+    pub published: Vec<String>,
+}
+
+/// Result of a record: the reason if it is not valid.
+pub type Checked = (Origin, Result<(), String>);
+
+/// Result of a job.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Archived {
+    /// The responses of the valid records are in the file, which now has this size in bytes.
+    Written { file: FileId, records: Vec<Checked>, bytes: u64 },
+    /// The file is durable under its temporary name, with this size in bytes.
+    Finished { file: FileId, bytes: u64 },
+    /// The file has its final name.
+    Published(FileId),
+    /// Records of a durable file were checked.
+    Checked(Vec<Checked>),
+    /// Unfinished files were deleted, and finished ones have their final names.
+    Cleaned,
+}
+
+/// Result of a job, or the error that ends the stage.
+pub type ArchiveDone = Result<Archived, ArchiveError>;

@@ -1,0 +1,46 @@
+//! The archiver: responses of archived crawls as WARC files.
+//!
+//! A record of `crawl.pages` with a [capture](orbweaver_messages::Capture) is appended to the open file of its crawl and
+//! partition, in order of offsets; any other record completes at once. A file is closed by its size, age or idleness.
+//! Its origins complete in this order: the file is durable under a temporary name, its entry is durable in
+//! `crawl.archive`, the file has its final name. A crash between two of these leaves nothing out and nothing twice:
+//! either the entry exists, and the file gets its final name when the partition opens again, or it does not, and the
+//! file is deleted and its records are received again.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`stage`] | the glue to the runtime |
+//! | `partition` | an open partition: its files, and the entries that it began with |
+//! | `file` | the file of a crawl in a partition: its steps, one at a time, and when it closes (pure) |
+//! | `ledger` | the entries of `crawl.archive` that count (pure) |
+//! | [`file_name`] | names of files and directories (pure) |
+//! | [`job`] | the work on files, and its results |
+//! | [`worker`] | execution of jobs on blocking threads |
+//! | `disk` | files on disk |
+//! | `page`, `body`, `capture` | from a record to the capture in a file (pure) |
+//! | [`closer`] | the handle that closes all files |
+//! | [`config`], [`metrics`], [`error`] | settings; metrics; errors |
+
+mod body;
+mod capture;
+pub mod closer;
+pub mod config;
+mod disk;
+pub mod error;
+mod file;
+pub mod file_name;
+pub mod job;
+mod ledger;
+pub mod metrics;
+mod page;
+mod partition;
+pub mod stage;
+pub mod worker;
+
+pub use closer::CloseFiles;
+pub use config::ArchiverConfig;
+pub use error::ArchiveError;
+pub use metrics::ArchiverMetrics;
+pub use page::PAGE_HEADER;
+pub use stage::ArchiverStage;
+pub use worker::FileWorker;

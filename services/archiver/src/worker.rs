@@ -1,0 +1,173 @@
+//! Effects: jobs run on blocking threads, at most `threads` at a time.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use orbweaver_log::ConsumerRecord;
+use orbweaver_messages::Millis;
+use orbweaver_stage::{CpuMeter, Origin, Worker};
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, mpsc::UnboundedSender},
+};
+
+use crate::{
+    ArchiverConfig, ArchiverMetrics,
+    disk::{self, OpenWarc},
+    error::ArchiveError,
+    job::{ArchiveDone, ArchiveJob, Archived, Checked, FileId},
+    page::Response,
+};
+
+/// Worker that writes files on blocking threads.
+#[derive(Debug)]
+pub struct FileWorker {
+    archive: Arc<Archive>,
+    runtime: Handle,
+    threads: Arc<Semaphore>,
+    meter: Option<CpuMeter>,
+}
+
+impl FileWorker {
+    /// Creates the directory of the archive if it does not exist, and a worker on the blocking threads of the caller's
+    /// runtime.
+    ///
+    /// # Errors
+    /// If the directory cannot be created.
+    pub fn open(config: &ArchiverConfig, metrics: ArchiverMetrics) -> Result<Self, ArchiveError> {
+        disk::create_directory(&config.directory)?;
+        let archive = Archive {
+            root: config.directory.clone(),
+            max_body_bytes: config.max_body_bytes,
+            metrics,
+            open: Mutex::default(),
+        };
+        let threads = Arc::new(Semaphore::new(config.threads.clamp(1, Semaphore::MAX_PERMITS)));
+        Ok(Self { archive: Arc::new(archive), runtime: Handle::current(), threads, meter: None })
+    }
+
+    /// Adds the CPU time of the jobs to `meter`.
+    #[must_use]
+    pub fn with_meter(self, meter: CpuMeter) -> Self {
+        Self { meter: Some(meter), ..self }
+    }
+}
+
+impl Worker<ArchiveJob, ArchiveDone> for FileWorker {
+    fn start(&self, job: ArchiveJob, results: &UnboundedSender<ArchiveDone>) {
+        let (archive, threads, results) = (Arc::clone(&self.archive), Arc::clone(&self.threads), results.clone());
+        let meter = self.meter.clone();
+        self.runtime.spawn(async move {
+            // The semaphore is never closed; if it were, running the job without a limit would be better than not at
+            // all.
+            let _permit = threads.acquire_owned().await;
+            let work = move || match meter {
+                Some(meter) => meter.measure(|| archive.run(job)),
+                None => archive.run(job),
+            };
+            let done = match tokio::task::spawn_blocking(work).await {
+                Ok(done) => done,
+                Err(ended) if ended.is_panic() => Err(ArchiveError::Panicked(ended.to_string())),
+                // The runtime ends; then the result is not needed.
+                Err(_) => return,
+            };
+            // A receiver that is gone belongs to a stage that has ended.
+            let _ = results.send(done);
+        });
+    }
+}
+
+/// State shared by all jobs.
+#[derive(Debug)]
+struct Archive {
+    root: PathBuf,
+    max_body_bytes: usize,
+    metrics: ArchiverMetrics,
+    /// Open files, without those of jobs in progress.
+    open: Mutex<HashMap<FileId, Box<OpenWarc>>>,
+}
+
+impl Archive {
+    fn run(&self, job: ArchiveJob) -> ArchiveDone {
+        match job {
+            ArchiveJob::Write { file, records, now } => {
+                let start = Instant::now();
+                let written = self.write(file, &records, now);
+                self.metrics.write_seconds.observe(start.elapsed().as_secs_f64());
+                written
+            }
+            ArchiveJob::Finish(file) => {
+                let not_open = || ArchiveError::NotOpen(self.root.join(file.name.open_path()));
+                let opened = self.open_files().remove(&file).ok_or_else(not_open)?;
+                let bytes = opened.finish(&self.root)?;
+                Ok(Archived::Finished { file, bytes })
+            }
+            ArchiveJob::Publish { file, is_stale } => {
+                if !disk::publish(&self.root, &file.name)? {
+                    if !is_stale {
+                        return Err(ArchiveError::NotOpen(self.root.join(file.name.open_path())));
+                    }
+                    tracing::warn!(file = file.name.path(), "file deleted by the next owner of its partition");
+                }
+                Ok(Archived::Published(file))
+            }
+            ArchiveJob::Discard(file) => {
+                let opened = self.open_files().remove(&file);
+                opened.into_iter().for_each(|opened| opened.abandon());
+                disk::discard(&self.root, &file.name)?;
+                Ok(Archived::Cleaned)
+            }
+            ArchiveJob::Check(records) => {
+                let check = |(origin, record): &(Origin, ConsumerRecord)| {
+                    (*origin, Response::read(record, self.max_body_bytes).map(drop))
+                };
+                Ok(Archived::Checked(records.iter().map(check).collect()))
+            }
+            ArchiveJob::Recover(recoveries) => {
+                disk::recover(&self.root, &recoveries)?;
+                Ok(Archived::Cleaned)
+            }
+        }
+    }
+
+    fn write(&self, file: FileId, records: &[(Origin, ConsumerRecord)], now: Millis) -> ArchiveDone {
+        let mut opened = self.open_files().remove(&file);
+        let before = opened.as_ref().map_or(0, |opened| opened.bytes());
+        let mut results: Vec<Checked> = Vec::with_capacity(records.len());
+        for (origin, record) in records {
+            let result = match Response::read(record, self.max_body_bytes) {
+                Ok(response) => {
+                    let opened = match &mut opened {
+                        Some(opened) => opened,
+                        none => none.insert(Box::new(OpenWarc::create(&self.root, &file.crawl, &file.name, now)?)),
+                    };
+                    opened.write(&response)?
+                }
+                Err(reason) => Err(reason),
+            };
+            results.push((*origin, result));
+        }
+        if before == 0 && results.iter().all(|(_, result)| result.is_err()) {
+            // A file without responses has no entry.
+            if let Some(opened) = opened.take() {
+                opened.abandon();
+                disk::discard(&self.root, &file.name)?;
+            }
+        }
+        let bytes = opened.as_ref().map_or(0, |opened| opened.bytes());
+        self.metrics.file_bytes.inc_by(bytes.saturating_sub(before));
+        if let Some(opened) = opened {
+            self.open_files().insert(file.clone(), opened);
+        }
+        Ok(Archived::Written { file, records: results, bytes })
+    }
+
+    fn open_files(&self) -> MutexGuard<'_, HashMap<FileId, Box<OpenWarc>>> {
+        // A map of files has no state that a panic leaves half changed.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
