@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: FileLimits = FileLimits { bytes: 1000, responses: 5, age: 3600, idle: 60 };
+    const LIMITS: FileLimits = FileLimits { bytes: 1000, responses: 5, age: 100, idle: 60 };
 
     fn name(first: Offset) -> FileName {
         FileName::new(&CrawlName::default(), 0, first, 7)
@@ -196,8 +196,9 @@ mod tests {
 
         let mut old = CrawlFile::new();
         write(&mut old, 0..1, 0, 10);
-        write(&mut old, 1..2, 3590, 20);
-        assert!(!finishes(&mut old, 3599) && finishes(&mut old, 3600));
+        write(&mut old, 1..2, 50, 20);
+        write(&mut old, 2..3, 90, 30);
+        assert!(!finishes(&mut old, 99) && finishes(&mut old, 100));
 
         let (mut large, mut many) = (CrawlFile::new(), CrawlFile::new());
         write(&mut large, 0..1, 0, 1000);

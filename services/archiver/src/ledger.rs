@@ -97,7 +97,7 @@ mod tests {
     fn only_the_last_file_of_each_crawl_and_owner_may_lack_its_final_name() {
         let mut ledger = Ledger::default();
         ledger.claimed(0);
-        ["a", "b"].map(|name| ledger.add(entry(name, 10, 0)));
+        ["a", "b"].into_iter().for_each(|name| ledger.add(entry(name, 10, 0)));
         ledger.add(entry("a", 20, 0));
         ledger.claimed(4);
         ledger.add(entry("a", 90, 0));

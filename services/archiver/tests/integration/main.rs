@@ -1,0 +1,6 @@
+//! The archiver: schedules of crashes on a simulated disk, and real files behind a real log.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption fails the test")]
+
+mod schedules;
+mod world;
