@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption fails the test")]
 
+mod fixture;
+mod restarts;
+mod runs;
 mod schedules;
+mod warc;
 mod world;

@@ -1,0 +1,265 @@
+//! An archiver on an embedded log, with real files.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use orbweaver_archiver::{
+    ArchiverConfig, ArchiverMetrics, ArchiverStage, CloseFiles, FileWorker, PAGE_HEADER,
+    job::{ArchiveDone, ArchiveJob},
+};
+use orbweaver_log::{
+    Cleanup, ConsumerRecord, EmbeddedLog, Log, Options, Record, TopicPartition, TopicSpec, read_up_to,
+};
+use orbweaver_messages::{
+    ArchiveFile, BodyEncoding, Capture, Page, PageKind, Topic, Truncated, UrlContext, decode, encode, topic,
+};
+use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError, Worker};
+use prometheus::Registry;
+use tempfile::TempDir;
+use tokio::{
+    sync::mpsc::{UnboundedSender, unbounded_channel},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::warc::{files_below, records_of};
+
+pub(crate) const PARTITIONS: u32 = 2;
+const GROUP: &str = "archiver";
+
+/// A log, and the directory of an archive.
+pub(crate) struct Bench {
+    pub(crate) dir: TempDir,
+    pub(crate) log: Arc<EmbeddedLog>,
+}
+
+/// A step after which nothing is carried out any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Never,
+    /// Files are durable, and have no entry.
+    BeforeEntry,
+    /// Files have an entry, and not their final names.
+    BeforeRename,
+}
+
+/// Worker that stops at a step.
+struct StoppingWorker {
+    worker: FileWorker,
+    stop: Stop,
+    state: Arc<WorkerState>,
+}
+
+#[derive(Debug, Default)]
+struct WorkerState {
+    /// Jobs in progress.
+    running: AtomicUsize,
+    is_stopped: AtomicBool,
+}
+
+impl Worker<ArchiveJob, ArchiveDone> for StoppingWorker {
+    fn start(&self, job: ArchiveJob, results: &UnboundedSender<ArchiveDone>) {
+        if self.stop == Stop::BeforeRename && matches!(job, ArchiveJob::Publish { .. }) {
+            self.state.is_stopped.store(true, Ordering::SeqCst);
+            return;
+        }
+        let is_last = self.stop == Stop::BeforeEntry && matches!(job, ArchiveJob::Finish(_));
+        self.state.running.fetch_add(1, Ordering::SeqCst);
+        let (own, mut done) = unbounded_channel();
+        self.worker.start(job, &own);
+        let (results, state) = (results.clone(), Arc::clone(&self.state));
+        tokio::spawn(async move {
+            let done = done.recv().await.unwrap();
+            if is_last {
+                state.is_stopped.store(true, Ordering::SeqCst);
+            } else {
+                let _ = results.send(done);
+            }
+            state.running.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+}
+
+/// A running archiver.
+pub(crate) struct Running {
+    task: JoinHandle<Result<(), StageError>>,
+    shutdown: CancellationToken,
+    closer: CloseFiles,
+    state: Arc<WorkerState>,
+}
+
+impl Running {
+    /// Ends the stage at once, and waits only for the jobs in progress, which have no effect on it.
+    pub(crate) async fn crash(self) {
+        self.task.abort();
+        let _ = self.task.await;
+        until("the jobs end", async || self.state.running.load(Ordering::SeqCst) == 0).await;
+    }
+
+    pub(crate) async fn shut_down(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Returns the error with which the stage ends.
+    pub(crate) async fn error(self) -> String {
+        let ended = tokio::time::timeout(Duration::from_secs(60), self.task).await.unwrap();
+        ended.unwrap().unwrap_err().to_string()
+    }
+
+    pub(crate) async fn stopped(&self) {
+        until("the worker stops", async || {
+            self.closer.request();
+            self.state.is_stopped.load(Ordering::SeqCst)
+        })
+        .await;
+    }
+}
+
+/// Polls a condition.
+pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let polled = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(60), polled).await.is_ok(), "not in time: {what}");
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let topics =
+            [(topic::PAGES, Cleanup::Delete), (topic::ARCHIVE, Cleanup::Keep), (topic::DEAD_LETTERS, Cleanup::Delete)];
+        let specs = topics.map(|(topic, cleanup)| TopicSpec::new(topic, PARTITIONS, cleanup));
+        let log = EmbeddedLog::open(dir.path().join("log"), Options::default(), &specs).unwrap();
+        Self { log: Arc::new(log), dir }
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir.path().join("some/archive")
+    }
+
+    pub(crate) fn start(&self, stop: Stop) -> Running {
+        let config = ArchiverConfig { directory: self.root(), threads: 2, ..ArchiverConfig::default() };
+        let metrics = ArchiverMetrics::register(&Registry::new()).unwrap();
+        let state = Arc::<WorkerState>::default();
+        let worker = FileWorker::open(&config, metrics.clone()).unwrap();
+        let worker = StoppingWorker { worker, stop, state: Arc::clone(&state) };
+        let stage = ArchiverStage::new(&config, metrics);
+        let (closer, shutdown) = (stage.closer(), CancellationToken::new());
+        let log: Arc<dyn Log> = self.log.clone();
+        let runner = Runner::new(stage, log, worker, NoEffects, RunnerConfig::default());
+        let task = tokio::spawn(runner.run(shutdown.clone()));
+        Running { task, shutdown, closer, state }
+    }
+
+    pub(crate) async fn append(&self, pages: Vec<Record>) {
+        self.log.append(pages).await.unwrap();
+    }
+
+    /// Waits until all records are complete and committed; closes files meanwhile.
+    pub(crate) async fn caught_up(&self, running: &Running) {
+        until("all records are committed", async || {
+            running.closer.request();
+            let mut is_caught_up = true;
+            for partition in 0..PARTITIONS {
+                let tp = TopicPartition::new(topic::PAGES, partition);
+                let end = self.log.bounds(tp).await.unwrap().end;
+                let commit = self.log.committed(GROUP, &[tp]).await.unwrap().remove(0);
+                is_caught_up &= commit.map_or(0, |commit| commit.offset) == end;
+            }
+            is_caught_up
+        })
+        .await;
+    }
+
+    /// Returns all records of a topic.
+    pub(crate) async fn records(&self, topic: Topic) -> Vec<ConsumerRecord> {
+        let mut records = vec![];
+        for partition in 0..PARTITIONS {
+            let tp = TopicPartition::new(topic, partition);
+            let bounds = self.log.bounds(tp).await.unwrap();
+            read_up_to(&*self.log, tp, 0, bounds, |record| records.push(record)).await.unwrap();
+        }
+        records
+    }
+
+    /// Returns the entries of files.
+    pub(crate) async fn entries(&self) -> Vec<ArchiveFile> {
+        let records = self.records(topic::ARCHIVE).await.into_iter().filter(|record| record.header("claim").is_none());
+        records.map(|record| decode("archive-file", record.value.as_ref()).unwrap()).collect()
+    }
+
+    /// Returns the URLs of the archived responses in order, each with the directory of its file; checks that the files are
+    /// those that have an entry.
+    pub(crate) async fn archived(&self) -> Vec<(String, String)> {
+        let files = files_below(&self.root());
+        let mut entries: Vec<String> = self.entries().await.into_iter().map(|entry| entry.file).collect();
+        entries.sort_unstable();
+        assert_eq!(files, entries);
+        let mut urls = vec![];
+        for file in files {
+            let directory = file.split_once('/').unwrap().0.to_owned();
+            let records = records_of(&self.root().join(&file));
+            assert_eq!(records[0].field("WARC-Type"), "warcinfo");
+            let responses = records.iter().filter(|record| record.field("WARC-Type") == "response");
+            urls.extend(responses.map(|record| (directory.clone(), record.field("WARC-Target-URI").to_owned())));
+        }
+        urls.sort_unstable();
+        urls
+    }
+}
+
+/// Makes a page with a capture.
+pub(crate) fn page(crawl: &str, url: &str) -> Page {
+    let capture = Capture {
+        requested_at_ms: 1_700_000_000_000,
+        answered_at_ms: 1_700_000_000_100,
+        address: Some("192.0.2.7".to_owned()),
+        request_headers: vec![("user-agent".to_owned(), "orbweaver".to_owned())],
+        ..Capture::default()
+    };
+    Page {
+        context: UrlContext::of_seed(crawl.parse().unwrap(), url.to_owned(), "a.test".into()),
+        kind: PageKind::Html,
+        status: 200,
+        content_type: Some("text/html".to_owned()),
+        headers: vec![("content-type".to_owned(), "text/html".to_owned())],
+        fetched_at_ms: 1_700_000_000_250,
+        written_at_ms: None,
+        encoding: BodyEncoding::Zstd,
+        body_bytes: 1000,
+        truncated: Truncated::default(),
+        content_hash: "0".repeat(32),
+        attempt: 1,
+        agent: None,
+        html: None,
+        main_text: None,
+        markdown: None,
+        feeds: false,
+        capture: Some(Box::new(capture)),
+    }
+}
+
+/// Makes a record of `crawl.pages`; the body is encoded as the page declares.
+pub(crate) fn record(partition: u32, page: &Page, body: &str) -> Record {
+    let value = match page.encoding {
+        BodyEncoding::Identity => body.as_bytes().to_vec(),
+        BodyEncoding::Zstd => zstd::bulk::compress(body.as_bytes(), 3).unwrap(),
+    };
+    Record {
+        tp: TopicPartition::new(topic::PAGES, partition),
+        key: Some(Bytes::from_static(b"a.test")),
+        value: Some(value.into()),
+        headers: vec![(PAGE_HEADER, encode(page))],
+        timestamp_ms: 1_700_000_000_300,
+    }
+}
