@@ -9,7 +9,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`stage`] | the glue to the runtime |
+//! | [`stage`], `steps` | the glue to the runtime: calls, and the steps of files |
 //! | `partition` | an open partition: its files, and the entries that it began with |
 //! | `file` | the file of a crawl in a partition: its steps, one at a time, and when it closes (pure) |
 //! | `ledger` | the entries of `crawl.archive` that count (pure) |
@@ -35,6 +35,7 @@ pub mod metrics;
 mod page;
 mod partition;
 pub mod stage;
+mod steps;
 pub mod worker;
 
 pub use closer::CloseFiles;
