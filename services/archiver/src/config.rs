@@ -22,7 +22,7 @@ pub struct ArchiverConfig {
     pub threads: usize,
     /// Size at which a file is closed.
     ///
-    /// Its last batch of responses may exceed it.
+    /// The last batch of responses may exceed it.
     #[serde(with = "Size::<KIB, { 64 * GIB }>")]
     pub max_file_bytes: u64,
     /// Age at which a file is closed, from its first response.
@@ -35,7 +35,7 @@ pub struct ArchiverConfig {
     pub idle: Duration,
     /// Number of responses at which a file is closed.
     ///
-    /// Their offsets are in memory: 8 bytes each.
+    /// The offsets are in memory: 8 bytes each.
     #[serde(with = "Count::<1, 100_000_000>")]
     pub max_file_responses: usize,
     /// Maximum number of open files: beyond it the least recently written one is closed.
