@@ -89,3 +89,21 @@ impl ArchiverConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_allowed_and_read_back_from_their_text_form() {
+        let config = ArchiverConfig::default();
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<ArchiverConfig>(&text).unwrap(), config, "{text}");
+        assert_eq!(
+            config.file_limits(),
+            FileLimits { bytes: 1 << 30, responses: 1_000_000, age: 3_600_000, idle: 60_000 }
+        );
+        let refused = serde_json::from_str::<ArchiverConfig>(r#"{"idle":"0s"}"#).unwrap_err().to_string();
+        assert!(refused.contains("1s"), "{refused}");
+    }
+}
