@@ -22,7 +22,7 @@ pub struct ArchiverConfig {
     pub threads: usize,
     /// Size at which a file is closed.
     ///
-    /// Its last batch of responses may exceed it.
+    /// The last batch of responses may exceed it.
     #[serde(with = "Size::<KIB, { 64 * GIB }>")]
     pub max_file_bytes: u64,
     /// Age at which a file is closed, from its first response.
@@ -35,7 +35,7 @@ pub struct ArchiverConfig {
     pub idle: Duration,
     /// Number of responses at which a file is closed.
     ///
-    /// Their offsets are in memory: 8 bytes each.
+    /// The offsets are in memory: 8 bytes each.
     #[serde(with = "Count::<1, 100_000_000>")]
     pub max_file_responses: usize,
     /// Maximum number of open files: beyond it the least recently written one is closed.
@@ -87,5 +87,27 @@ impl ArchiverConfig {
             age: millis(self.max_file_age),
             idle: millis(self.idle),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_allowed_and_read_back_from_their_text_form() {
+        let config = ArchiverConfig::default();
+        let mut value = serde_json::to_value(&config).unwrap();
+        // A configuration has texts only.
+        for value in value.as_object_mut().unwrap().values_mut().filter(|value| value.is_number()) {
+            *value = value.to_string().into();
+        }
+        assert_eq!(serde_json::from_value::<ArchiverConfig>(value.clone()).unwrap(), config, "{value}");
+        assert_eq!(
+            config.file_limits(),
+            FileLimits { bytes: 1 << 30, responses: 1_000_000, age: 3_600_000, idle: 60_000 }
+        );
+        let refused = serde_json::from_str::<ArchiverConfig>(r#"{"idle":"0s"}"#).unwrap_err().to_string();
+        assert!(refused.contains("1s"), "{refused}");
     }
 }

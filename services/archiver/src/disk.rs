@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{BufWriter, ErrorKind},
     path::{Path, PathBuf},
 };
@@ -35,7 +35,8 @@ impl OpenWarc {
         let directory = root.join(&name.directory);
         fs::create_dir_all(&directory).map_err(ArchiveError::io(&directory, "create the directory"))?;
         let path = root.join(name.open_path());
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        // After a power cut the embedded log may lack a claim, and repeat its epoch: then a file may have this name already.
+        let file = File::create(&path);
         let file = file.map_err(ArchiveError::io(&path, "create"))?;
         let info = Info { filename: &name.file, date_ms: now, fields: &info(crawl) };
         let writer = WarcWriter::new(BufWriter::with_capacity(BUFFER_BYTES, file), &info);

@@ -16,7 +16,7 @@ pub(crate) enum Phase {
     Ready,
     Writing,
     Finishing,
-    /// Its entry is being appended.
+    /// The entry is being appended.
     Entering,
     Publishing,
 }

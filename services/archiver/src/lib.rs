@@ -1,15 +1,15 @@
 //! The archiver: responses of archived crawls as WARC files.
 //!
 //! A record of `crawl.pages` with a [capture](orbweaver_messages::Capture) is appended to the open file of its crawl and
-//! partition, in order of offsets; any other record completes at once. A file is closed by its size, age or idleness.
-//! Its origins complete in this order: the file is durable under a temporary name, its entry is durable in
-//! `crawl.archive`, the file has its final name. A crash between two of these leaves nothing out and nothing twice:
-//! either the entry exists, and the file gets its final name when the partition opens again, or it does not, and the
-//! file is deleted and its records are received again.
+//! partition, in order of offsets; any other record completes at once. A file is closed by its size, age or idleness. First
+//! it is durable under a temporary name, then its entry is durable in `crawl.archive`, then it gets its final name, then
+//! its records complete. A crash between two of these steps leaves nothing out and nothing twice: either the entry exists,
+//! and the file gets its final name when the partition opens again, or it does not, and the file is deleted and its
+//! records are received again.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`stage`] | the glue to the runtime |
+//! | [`stage`], `steps` | the glue to the runtime: calls, and the steps of files |
 //! | `partition` | an open partition: its files, and the entries that it began with |
 //! | `file` | the file of a crawl in a partition: its steps, one at a time, and when it closes (pure) |
 //! | `ledger` | the entries of `crawl.archive` that count (pure) |
@@ -35,6 +35,7 @@ pub mod metrics;
 mod page;
 mod partition;
 pub mod stage;
+mod steps;
 pub mod worker;
 
 pub use closer::CloseFiles;

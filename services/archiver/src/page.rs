@@ -18,11 +18,11 @@ const CAPTURE_FIELD: &[u8] = b"\"capture\"";
 /// Handling of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Its response is archived in a file of this crawl.
+    /// Archive the response in a file of this crawl.
     Archive(CrawlName),
-    /// Its crawl is not archived.
+    /// Complete the record: the crawl is not archived.
     PassOver,
-    /// It cannot be read, for this reason.
+    /// Reject the record for this reason.
     Reject(String),
 }
 

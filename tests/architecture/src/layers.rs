@@ -11,7 +11,7 @@ fn layer(package: &str) -> Option<u8> {
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
         "store" => 4,
-        "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
+        "archiver" | "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
         "process" => 5,
         "" => 7,
         // Each builds on the previous one: judges, processes, faults.

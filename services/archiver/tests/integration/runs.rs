@@ -127,3 +127,17 @@ async fn a_file_that_cannot_be_written_ends_the_stage_with_its_path_and_complete
     running.shut_down().await;
     assert_eq!(bench.archived().await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unfinished_file_of_the_same_name_is_replaced_since_an_epoch_may_repeat_after_a_power_cut() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.root().join("docs")).unwrap();
+    let path = bench.root().join("docs/docs-00000-000000000000-0.warc.gz.open");
+    std::fs::write(&path, vec![7; 100_000]).unwrap();
+    bench.append(vec![record(0, &page("docs", "http://a.test/1"), "<p>Text")]).await;
+    let running = bench.start(Stop::Never);
+    bench.caught_up(&running).await;
+    running.shut_down().await;
+    assert!(!path.exists());
+    assert_eq!(bench.archived().await, [("docs".to_owned(), "http://a.test/1".to_owned())]);
+}

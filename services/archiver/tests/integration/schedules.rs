@@ -119,3 +119,32 @@ fn a_revoked_partition_leaves_complete_files_if_its_drain_is_long_enough() {
     world.verify();
     assert_eq!(world.closed.len(), 2);
 }
+
+#[test]
+fn beyond_the_limit_of_open_files_the_least_recently_written_one_is_closed() {
+    let pages = ["a", "b", "a", "c"].map(PageRecord::Captured).to_vec();
+    let mut world = World::new(pages, limits());
+    world.run_job(0);
+    for _ in 0..4 {
+        world.deliver(1);
+        world.run_jobs();
+        world.tick(10);
+    }
+    assert_eq!(world.closed.keys().collect::<Vec<_>>(), [&path("b", 1, 0)]);
+    world.finish();
+    world.verify();
+}
+
+#[test]
+fn a_file_closes_at_the_tick_at_which_it_is_idle() {
+    let mut world = World::new(vec![PageRecord::Captured("a"); 2], limits());
+    world.run_job(0);
+    world.deliver(1);
+    world.run_jobs();
+    world.tick(999);
+    world.run_jobs();
+    assert!(world.closed.is_empty());
+    world.tick(1);
+    world.run_jobs();
+    assert_eq!(world.closed.keys().collect::<Vec<_>>(), [&path("a", 0, 0)]);
+}

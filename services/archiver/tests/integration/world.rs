@@ -228,6 +228,14 @@ impl World {
         self.call(|stage, now, actions| stage.job_done(Ok(done), now, actions).unwrap());
     }
 
+    /// Carries out all jobs and plans, and those that they cause.
+    pub(crate) fn run_jobs(&mut self) {
+        while !self.owner.jobs.is_empty() || !self.owner.plans.is_empty() {
+            self.run_job(0);
+            self.land_plan();
+        }
+    }
+
     fn recover(&mut self, recoveries: &[Recovery]) {
         let [recovery] = recoveries else { panic!("{recoveries:?}") };
         let paths: Vec<String> = self.open.keys().cloned().collect();
@@ -247,12 +255,7 @@ impl World {
     pub(crate) fn finish(&mut self) {
         for _ in 0..1000 {
             self.deliver(usize::MAX);
-            while !self.owner.jobs.is_empty() {
-                self.run_job(0);
-            }
-            while !self.owner.plans.is_empty() {
-                self.land_plan();
-            }
+            self.run_jobs();
             self.land_rejects();
             self.commit();
             if self.commit == self.pages.len() as Offset && self.owner.jobs.is_empty() {
@@ -315,10 +318,7 @@ impl World {
         self.commit();
         self.owner.stage.close(PAGES.partition);
         self.tick(1);
-        while !self.owner.jobs.is_empty() || !self.owner.plans.is_empty() {
-            self.run_job(0);
-            self.land_plan();
-        }
+        self.run_jobs();
         assert!(self.open.is_empty(), "the owner deletes its unfinished files: {self:?}");
         self.start();
     }
