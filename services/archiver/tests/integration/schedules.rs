@@ -19,6 +19,7 @@ enum Op {
     Crash { is_suspended: bool },
     CrashAfterAppend,
     Revoke(usize),
+    Lose,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -33,6 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(|is_suspended| Op::Crash { is_suspended }),
         1 => Just(Op::CrashAfterAppend),
         1 => (0..8usize).prop_map(Op::Revoke),
+        1 => Just(Op::Lose),
     ]
 }
 
@@ -79,6 +81,7 @@ proptest! {
                 Op::Crash { is_suspended } => world.crash(is_suspended),
                 Op::CrashAfterAppend => world.crash_after_append(),
                 Op::Revoke(jobs) => world.revoke(jobs),
+                Op::Lose => world.lose(),
             }
         }
         world.finish();

@@ -315,6 +315,11 @@ impl World {
         if self.owner.stage.is_drained(PAGES.partition) {
             assert!(self.owner.plans.is_empty());
         }
+        self.lose();
+    }
+
+    /// Closes the partition, as after its loss, and opens it under a new owner.
+    pub(crate) fn lose(&mut self) {
         self.commit();
         self.owner.stage.close(PAGES.partition);
         self.tick(1);
