@@ -16,9 +16,9 @@ const SPECIFICATION: &str = "https://iipc.github.io/warc-specifications/specific
 /// Description of the blocks, which are not those that were transferred.
 const DESCRIPTION: &str = "Responses of a crawl. HTTP header blocks are reconstructed from the parsed response: the \
     names of fields are in lower case, and the version in the status line is HTTP/1.1 for HTTP/2; WARC-Protocol has the \
-    version that was used. Bodies are decoded: Content-Encoding, Transfer-Encoding and a differing Content-Length have \
-    the prefix X-Archive-Orig-. Request blocks are reconstructed from the method, the URL and the header fields that \
-    the crawler set. fetchTimeMs is the time from the request to the end of the response in milliseconds.";
+    version that was used. Bodies are decoded, without the Content-Encoding and Content-Length of the encoded body; \
+    Transfer-Encoding and a differing Content-Length have the prefix X-Archive-Orig-. Request blocks are reconstructed \
+    from the method, the URL and the header fields that were sent. fetchTimeMs is the time from the request to the end of the response in milliseconds.";
 
 /// Returns the fields of the `warcinfo` record of a file.
 pub(crate) fn info(crawl: &CrawlName) -> [(&'static str, &str); 5] {

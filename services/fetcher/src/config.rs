@@ -69,6 +69,7 @@ pub struct FetcherConfig {
     pub feeds: bool,
     /// Write every response to `crawl.pages`, with the data of its request: redirects, errors, all types, and
     /// robots.txt. No outcome changes by it.
+    #[serde(skip)]
     pub archive: bool,
     /// Longest `Crawl-delay` of a robots.txt that is obeyed: the URLs of a host with a longer one are refused as
     /// `crawl_delay`.

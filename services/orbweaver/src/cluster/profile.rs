@@ -50,10 +50,6 @@ pub struct ProfileOptions {
     /// Read the feeds (RSS, Atom, JSON Feed) that pages declare; `--feeds=false` ends that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub feeds: Option<bool>,
-    /// Write all responses to crawl.pages, with the data of their requests: redirects, errors, bodies of any type,
-    /// robots.txt; `--archive=false` ends that.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub archive: Option<bool>,
     /// Add the decoded body to each document; `--html=false` leaves it out if the services add it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub html: Option<bool>,
@@ -88,7 +84,7 @@ impl ProfileOptions {
             ignore_robots: self.ignore_robots,
             sitemaps: self.sitemaps,
             feeds: self.feeds,
-            archive: self.archive,
+            archive: None,
             html: self.html,
             main_text: self.main_text,
             markdown: self.markdown,
@@ -111,7 +107,6 @@ impl From<&CrawlArgs> for ProfileOptions {
             ignore_robots: args.ignore_robots,
             sitemaps: args.sitemaps.then_some(true),
             feeds: args.feeds.then_some(true),
-            archive: None,
             html: args.html.then_some(true),
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
@@ -212,7 +207,6 @@ mod tests {
             "--ignore-robots",
             "--sitemaps",
             "--feeds=false",
-            "--archive",
             "--html",
             "--accept",
             "image/*,application/pdf",
@@ -232,13 +226,7 @@ mod tests {
         let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
         let markdown = Some(Markdown::Images);
         let of_documents = FetchProfile { html, main_text, markdown, ..expected };
-        let of_sites = FetchProfile {
-            ignore_robots: true,
-            sitemaps: Some(true),
-            feeds: Some(false),
-            archive: Some(true),
-            ..of_documents
-        };
+        let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });
         assert_eq!(merge(third.clone(), &given(&[])), third);
     }
