@@ -23,10 +23,12 @@ OF_TARGETS = {"service", "instance", "job"}
 
 
 def constants():
-    """The names of metrics in the sources."""
+    """The names of metrics in the sources, except of services without a program, whose metrics no process exposes."""
+    packages = [*(rules.ROOT / "crates").iterdir()]
+    packages += [service for service in (rules.ROOT / "services").iterdir() if (service / "src/main.rs").exists()]
     found = set()
-    for folder in ("crates", "services"):
-        for path in (rules.ROOT / folder).glob("*/src/**/*.rs"):
+    for package in packages:
+        for path in package.glob("src/**/*.rs"):
             found.update(CONSTANT.findall(path.read_text()))
     return found
 
