@@ -33,12 +33,20 @@ use crate::{
 /// Partitions per topic. Few are enough for a crawl of many sites to keep two cores busy; more only cost open files.
 const PARTITIONS: Partition = 4;
 
+/// Directory of the WARC files, in that of the results.
+pub(super) const ARCHIVE: &str = "warc";
+
 /// Memory for bodies being fetched, in bytes. All services share one process.
 const BODY_MEMORY: usize = 32 << 20;
 /// Memory for pages being extracted, in bytes.
 const PAGE_MEMORY: usize = 48 << 20;
 /// Bytes of records in flight per service.
 const RECORD_MEMORY: usize = 16 << 20;
+
+/// Size and age at which a file of the archive is closed. Until then its responses also take space in the log, where
+/// their bodies are not compressed.
+const ARCHIVE_FILE_BYTES: u64 = 256 << 20;
+const ARCHIVE_FILE_AGE: Duration = Duration::from_mins(10);
 
 /// Interval at which consumed records are deleted from the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -108,7 +116,7 @@ impl Pipeline {
             exporter: Some(exporter),
             close_files: CloseFiles::default(),
             state: state.clone(),
-            archive: prepared.out.join("warc"),
+            archive: prepared.out.join(ARCHIVE),
             registry,
             metrics,
             trials: Trials::default(),
@@ -274,7 +282,12 @@ impl Pipeline {
     /// The archiver reads `crawl.pages` only as long as it runs: the retention counts it with `--warc` alone.
     fn start_archiver(&mut self) -> Result<(), Failure> {
         use orbweaver_archiver::{ArchiverConfig, ArchiverMetrics, ArchiverStage, FileWorker};
-        let config = ArchiverConfig { directory: self.archive.clone(), ..ArchiverConfig::default() };
+        let config = ArchiverConfig {
+            directory: self.archive.clone(),
+            max_file_bytes: ARCHIVE_FILE_BYTES,
+            max_file_age: ARCHIVE_FILE_AGE,
+            ..ArchiverConfig::default()
+        };
         let metrics = ArchiverMetrics::register(&self.registry).map_err(failed)?;
         let stage = ArchiverStage::new(&config, metrics.clone());
         self.close_files = stage.closer();

@@ -11,7 +11,7 @@ use orbweaver_url::parse;
 use super::{
     definition,
     monitor::{End, watch},
-    pipeline::Pipeline,
+    pipeline::{ARCHIVE, Pipeline},
     prepare::{Prepared, prepare},
     progress::Progress,
     seeds::SeedWriter,
@@ -136,6 +136,9 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     })?;
     written?;
     notice!("{}", summary.text(out));
+    if prepared.settings.warc {
+        notice!("archive: {}", out.join(ARCHIVE).display());
+    }
     let again = format!("`orbweaver crawl --out {}` resumes it", out.display());
     match by {
         EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before completion; {again}"))),
