@@ -13,28 +13,16 @@ use crate::{
     records::{page, page_record, record_of_page},
 };
 
-/// Returns the record of a response that is not a page; `None` if its crawl is not archived. Without a body, reading it
-/// failed.
+/// Returns the record of a response that is not a page, or of a page that is `unchanged`; `None` if its crawl is not
+/// archived. Without a body, reading it failed.
 pub(crate) fn record(
     dispatch: (&ActiveDispatch, &RequestProfile),
     ended_at_ms: Millis,
-    answer: HttpResponse,
-    body: Option<PackedBody>,
+    (answer, body): (HttpResponse, Option<PackedBody>),
+    unchanged: bool,
 ) -> Option<Record> {
-    let capture = answer.capture.map(|capture| Box::new(Capture { unchanged: answer.status == 304, ..*capture }))?;
+    let capture = answer.capture.map(|capture| Box::new(Capture { unchanged, ..*capture }))?;
     let body = body.unwrap_or_else(|| pack(vec![], true, false, 0));
-    let answer = HttpResponse { kind: PageKind::Response, capture: Some(capture), ..answer };
-    Some(page_record(dispatch, ended_at_ms, answer, body))
-}
-
-/// Returns the record of a page whose content is the known one; `None` if its crawl is not archived.
-pub(crate) fn unchanged(
-    dispatch: (&ActiveDispatch, &RequestProfile),
-    ended_at_ms: Millis,
-    answer: HttpResponse,
-    body: PackedBody,
-) -> Option<Record> {
-    let capture = answer.capture.map(|capture| Box::new(Capture { unchanged: true, ..*capture }))?;
     let answer = HttpResponse { kind: PageKind::Response, capture: Some(capture), ..answer };
     Some(page_record(dispatch, ended_at_ms, answer, body))
 }

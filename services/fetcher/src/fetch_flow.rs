@@ -241,7 +241,9 @@ impl FetcherStage {
         let profile = Arc::clone(self.profile(&active));
         if let (true, Ok(answer)) = (verdict != Verdict::Fetched && profile.archive, &attempt.result) {
             let answer = HttpResponse { body: Body::Unread, ..answer.clone() };
-            let record = archive::record((&active, &profile), attempt.ended_at_ms, answer, body.clone());
+            let is_unchanged = verdict == Verdict::Unchanged;
+            let response = (answer, body.clone());
+            let record = archive::record((&active, &profile), attempt.ended_at_ms, response, is_unchanged);
             active.records.extend(record);
         }
         match verdict {
@@ -270,7 +272,7 @@ impl FetcherStage {
                 outcome.version = found_version(&active, &answer, Some(&body));
                 let row = page_write(&outcome, Some(&answer), Some(&body));
                 if is_unchanged {
-                    let record = archive::unchanged((&active, &profile), attempt.ended_at_ms, answer, body);
+                    let record = archive::record((&active, &profile), attempt.ended_at_ms, (answer, Some(body)), true);
                     active.records.extend(record);
                     return self.end(&active, &outcome, vec![Step::Perform(vec![row])], at);
                 }
