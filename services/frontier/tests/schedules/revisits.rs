@@ -78,11 +78,14 @@ impl Visited {
 }
 
 impl World {
-    /// Makes a record one by which a user requests its URL again.
-    pub(crate) fn request_again(&mut self, again: &mut FrontierUrl) {
+    /// Admits a record by which a user requests its URL again, unless it is out of scope.
+    pub(crate) fn request_again(&mut self, mut again: FrontierUrl) {
         again.context.sighting = DiscoveryKind::Recrawl;
         again.admitted_at_ms = self.now;
-        self.visited.requested.insert(again.context.fingerprint, self.now);
+        let fingerprint = again.context.fingerprint;
+        if self.find(again) {
+            self.visited.requested.insert(fingerprint, self.now);
+        }
     }
 
     /// Adds the version of the page to an outcome, as a fetcher does: the page may not have changed.

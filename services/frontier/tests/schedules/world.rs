@@ -275,15 +275,16 @@ impl World {
         // As normalizer-dedup admits it.
         (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
         (again.context.visit, again.visits) = (0, None);
-        if self.control.revisit.is_some() && demoted >= 192 {
-            self.request_again(&mut again);
-        }
         again.context.depth = match demoted / 8 % 3 {
             0 => again.context.depth,
             1 => again.context.depth.saturating_sub(1),
             _ => again.context.depth + 1,
         };
-        self.find(again);
+        if self.control.revisit.is_some() && demoted >= 192 {
+            self.request_again(again);
+        } else {
+            self.find(again);
+        }
     }
 
     /// Appends the tombstone of a former owner for a record that is not the last of its URL.

@@ -377,7 +377,7 @@ impl Pipeline {
             };
             tracing::error!(service = name, error, "service failed; stopping the crawl");
             // At shutdown there is no receiver any more; the error is logged above.
-            let _ = failures.send(format!("{name}: {error}"));
+            let _ = failures.send(if error.starts_with(name) { error } else { format!("{name}: {error}") });
         });
         self.running.push(Running { name, shutdown, task });
     }
