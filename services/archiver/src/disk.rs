@@ -35,9 +35,7 @@ impl OpenWarc {
         let directory = root.join(&name.directory);
         fs::create_dir_all(&directory).map_err(ArchiveError::io(&directory, "create the directory"))?;
         let path = root.join(name.open_path());
-        // After a power cut the embedded log may lack a claim, and repeat its epoch: then a file may have this name already.
-        let file = File::create(&path);
-        let file = file.map_err(ArchiveError::io(&path, "create"))?;
+        let file = File::create(&path).map_err(ArchiveError::io(&path, "create"))?;
         let info = Info { filename: &name.file, date_ms: now, fields: &info(crawl) };
         let writer = WarcWriter::new(BufWriter::with_capacity(BUFFER_BYTES, file), &info);
         let writer = writer.map_err(ArchiveError::io(&path, "write"))?;

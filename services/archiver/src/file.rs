@@ -165,7 +165,7 @@ mod tests {
     const LIMITS: FileLimits = FileLimits { bytes: 1000, responses: 5, age: 100, idle: 60 };
 
     fn name(first: Offset) -> FileName {
-        FileName::new(&CrawlName::default(), 0, first, 7)
+        FileName::new(&CrawlName::default(), 0, 0, first, 7)
     }
 
     fn push(file: &mut CrawlFile, offset: Offset) -> Origin {

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use orbweaver_log::{Offset, Partition};
+use orbweaver_messages::Millis;
 use orbweaver_url::CrawlName;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -10,14 +12,15 @@ use xxhash_rust::xxh3::xxh3_128;
 const EXTENSION: &str = ".warc.gz";
 /// Suffix of a file that is being written.
 const OPEN: &str = ".open";
-/// Maximum number of bytes of a crawl's part of a name. With the numbers and extensions a name has at most 216 bytes;
+/// Maximum number of bytes of a crawl's part of a name. With the numbers and extensions a name has at most 234 bytes;
 /// file systems allow 255.
 const MAX_CRAWL_BYTES: usize = 150;
 /// Separates the start of a long name from the hash of the whole; no encoded name contains it.
 const HASH: char = '~';
 
 /// Name of a file of the archive. No two files share a name: each assignment has an epoch of its own, within which each
-/// offset is written once.
+/// offset is written once; and the time distinguishes the archives of crawls that have the same name, whose files users
+/// may put into one collection. The ids of records derive from it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FileName {
     /// Name of the crawl, encoded; also the name of the directory.
@@ -34,11 +37,19 @@ pub(crate) struct Numbers {
 }
 
 impl FileName {
-    /// Returns the name of the file of `crawl` that an owner begins at the record `first`.
+    /// Returns the name of the file of `crawl` that an owner begins at this time, at the record `first`.
     #[must_use]
-    pub fn new(crawl: &CrawlName, partition: Partition, first: Offset, owner_epoch: Offset) -> Self {
+    pub fn new(
+        crawl: &CrawlName,
+        begun_at_ms: Millis,
+        partition: Partition,
+        first: Offset,
+        owner_epoch: Offset,
+    ) -> Self {
         let directory = encoded(crawl);
-        let file = format!("{directory}-{partition:05}-{first:012}-{owner_epoch}{EXTENSION}");
+        let time =
+            Timestamp::from_millisecond(begun_at_ms).unwrap_or(Timestamp::UNIX_EPOCH).strftime("%Y%m%d%H%M%S%3f");
+        let file = format!("{directory}-{time}-{partition:05}-{first:012}-{owner_epoch}{EXTENSION}");
         Self { directory, file }
     }
 
@@ -57,8 +68,9 @@ impl FileName {
     /// Returns the name, and its numbers, of a file that is being written; `None` for any other file.
     pub(crate) fn of_open(directory: &str, file: &str) -> Option<(Self, Numbers)> {
         let file = file.strip_suffix(OPEN)?;
-        let mut parts = file.strip_suffix(EXTENSION)?.rsplitn(4, '-');
+        let mut parts = file.strip_suffix(EXTENSION)?.rsplitn(5, '-');
         let (owner_epoch, _, partition) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
+        number(parts.next()?)?;
         (parts.next()? == directory).then_some(())?;
         let numbers = Numbers { partition: Partition::try_from(partition).ok()?, owner_epoch };
         Some((Self { directory: directory.to_owned(), file: file.to_owned() }, numbers))
@@ -98,19 +110,25 @@ mod tests {
     use super::*;
 
     fn name(crawl: &str) -> FileName {
-        FileName::new(&CrawlName::new(crawl).unwrap(), 3, 17, 42)
+        FileName::new(&CrawlName::new(crawl).unwrap(), 1_767_225_600_260, 3, 17, 42)
     }
 
     #[test]
-    fn a_file_is_named_after_its_crawl_partition_first_offset_and_owner() {
-        assert_eq!(name("docs").path(), "docs/docs-00003-000000000017-42.warc.gz");
-        assert_eq!(name("docs").open_path(), "docs/docs-00003-000000000017-42.warc.gz.open");
+    fn a_file_is_named_after_its_crawl_time_partition_first_offset_and_owner() {
+        assert_eq!(name("docs").path(), "docs/docs-20260101000000260-00003-000000000017-42.warc.gz");
+        assert_eq!(name("docs").open_path(), "docs/docs-20260101000000260-00003-000000000017-42.warc.gz.open");
+    }
+
+    #[test]
+    fn the_archives_of_two_crawls_of_one_name_share_no_file_name() {
+        let at = |begun_at_ms| FileName::new(&CrawlName::default(), begun_at_ms, 0, 0, 0).file;
+        assert_ne!(at(1_767_225_600_260), at(1_767_225_600_261));
     }
 
     #[test]
     fn any_crawl_has_a_name_that_stays_in_its_directory() {
         let long: String = "é".repeat(100);
-        let crawls = ["..", ".", "a/b", "a b", "docs#2", "A%2FB", "c:\\x", "-rf", &long, &long[2..], "a-1-2-3"];
+        let crawls = ["..", ".", "a/b", "a b", "docs#2", "A%2FB", "c:\\x", "-rf", &long, &long[2..], "a-1-2-3-4"];
         let names: HashSet<String> = crawls.iter().map(|crawl| name(crawl).directory).collect();
         assert_eq!(names.len(), crawls.len());
         for directory in &names {
@@ -123,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_numbers_of_an_open_file_are_read_back_from_its_name_and_no_other_file_has_any() {
-        for crawl in ["docs", "a-1-2-3", "é", "-"] {
+        for crawl in ["docs", "a-1-2-3-4", "é", "-"] {
             let name = name(crawl);
             let file = format!("{}{OPEN}", name.file);
             let numbers = Numbers { partition: 3, owner_epoch: 42 };
@@ -131,7 +149,7 @@ mod tests {
             assert_eq!(FileName::of_open(&name.directory, &name.file), None, "closed");
             assert_eq!(FileName::of_open("other", &file), None);
         }
-        for file in ["docs.warc.gz.open", "docs-1-2.warc.gz.open", "docs-a-2-3.warc.gz.open", "notes.open", ""] {
+        for file in ["docs.warc.gz.open", "docs-1-2-3.warc.gz.open", "docs-1-a-2-3.warc.gz.open", "notes.open", ""] {
             assert_eq!(FileName::of_open("docs", file), None, "{file}");
         }
     }

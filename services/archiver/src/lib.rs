@@ -1,11 +1,11 @@
 //! The archiver: responses of archived crawls as WARC files.
 //!
 //! A record of `crawl.pages` with a [capture](orbweaver_messages::Capture) is appended to the open file of its crawl and
-//! partition, in order of offsets; any other record completes at once. A file is closed by its size, age or idleness. First
-//! it is durable under a temporary name, then its entry is durable in `crawl.archive`, then it gets its final name, then
-//! its records complete. A crash between two of these steps leaves nothing out and nothing twice: either the entry exists,
-//! and the file gets its final name when the partition opens again, or it does not, and the file is deleted and its
-//! records are received again.
+//! partition, in order of offsets; any other record completes at once. A file is closed by its size, age or idleness, in
+//! four steps: the file is durable under a temporary name; its entry is durable in `crawl.archive`; the file gets its final
+//! name; the records complete. A crash between two of these steps leaves nothing out and nothing twice: either the entry
+//! exists, and the file gets its final name when the partition opens again, or the entry is missing, and the file is deleted
+//! and its records are received again.
 //!
 //! | module | contents |
 //! |---|---|

@@ -10,8 +10,8 @@ use prometheus::{
 /// archived), `rejected`. Alert: any steady rate of `rejected`, since each is a response lost to the dead letters; no
 /// increase of `archived` for two hours while archived crawls run.
 pub const RESPONSES: &str = "orbweaver_archiver_responses_total";
-/// Bytes written to files, including files that are repeated after a crash. Alert: none; with the free space of the disk
-/// it gives the time until that is full.
+/// Bytes written to files, including files that are repeated after a crash. Alert: none; the rate shows when the disk
+/// will be full.
 pub const FILE_BYTES: &str = "orbweaver_archiver_file_bytes_total";
 /// Files closed, with their entries in `crawl.archive`. Alert: far more than one per `archiver.max_file_bytes` for an
 /// hour, while open files are at `archiver.max_open_files`: files are closed too early, and remain small.

@@ -22,7 +22,7 @@ impl ArchiverStage {
         let Some(open) = self.partitions.get_mut(&partition) else { return };
         let epoch = open.owner_epoch;
         let Some(file) = open.crawls.get_mut(crawl) else { return };
-        let step = file.next(&self.limits, now, |first| FileName::new(crawl, partition, first, epoch));
+        let step = file.next(&self.limits, now, |first| FileName::new(crawl, now, partition, first, epoch));
         if file.is_empty() {
             open.crawls.remove(crawl);
         } else if let Some(at) = file.closes_at(&self.limits) {

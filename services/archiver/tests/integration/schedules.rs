@@ -5,7 +5,7 @@ use std::time::Duration;
 use orbweaver_archiver::ArchiverConfig;
 use proptest::prelude::*;
 
-use crate::world::{PageRecord, World, path};
+use crate::world::{PageRecord, World};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -105,7 +105,7 @@ fn an_entry_that_a_suspended_owner_appends_after_the_claim_of_its_successor_hide
     world.crash(false);
     world.finish();
     world.verify();
-    assert_eq!(world.closed.keys().collect::<Vec<_>>(), [&path("a", 0, 3)]);
+    assert_eq!(world.closed_files(), [("a", 0, 3)]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_revoked_partition_leaves_complete_files_if_its_drain_is_long_enough() {
     world.run_job(0);
     world.run_job(0);
     world.revoke(4);
-    assert_eq!(world.closed.keys().collect::<Vec<_>>(), [&path("a", 0, 0), &path("b", 1, 0)]);
+    assert_eq!(world.closed_files(), [("a", 0, 0), ("b", 1, 0)]);
     world.finish();
     world.verify();
     assert_eq!(world.closed.len(), 2);
@@ -133,7 +133,7 @@ fn beyond_the_limit_of_open_files_the_least_recently_written_one_is_closed() {
         world.run_jobs();
         world.tick(10);
     }
-    assert_eq!(world.closed.keys().collect::<Vec<_>>(), [&path("b", 1, 0)]);
+    assert_eq!(world.closed_files(), [("b", 1, 0)]);
     world.finish();
     world.verify();
 }
@@ -149,5 +149,5 @@ fn a_file_closes_at_the_tick_at_which_it_is_idle() {
     assert!(world.closed.is_empty());
     world.tick(1);
     world.run_jobs();
-    assert_eq!(world.closed.keys().collect::<Vec<_>>(), [&path("a", 0, 0)]);
+    assert_eq!(world.closed_files(), [("a", 0, 0)]);
 }

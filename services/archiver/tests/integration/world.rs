@@ -8,7 +8,6 @@ use std::{
 use bytes::Bytes;
 use orbweaver_archiver::{
     ArchiverConfig, ArchiverMetrics, ArchiverStage, PAGE_HEADER,
-    file_name::FileName,
     job::{ArchiveJob, Archived, Recovery},
 };
 use orbweaver_log::{ConsumerRecord, Offset, Record, TopicPartition};
@@ -236,6 +235,17 @@ impl World {
         }
     }
 
+    /// Returns crawl, first offset and owner epoch of the closed files, from their names.
+    pub(crate) fn closed_files(&self) -> Vec<(&str, Offset, Offset)> {
+        fn of_name(path: &str) -> Option<(&str, Offset, Offset)> {
+            let (crawl, file) = path.split_once('/')?;
+            let mut parts = file.strip_suffix(".warc.gz")?.rsplit('-').map(str::parse);
+            let (owner_epoch, first) = (parts.next()?.ok()?, parts.next()?.ok()?);
+            Some((crawl, first, owner_epoch))
+        }
+        self.closed.keys().map(|path| of_name(path).unwrap()).collect()
+    }
+
     fn recover(&mut self, recoveries: &[Recovery]) {
         let [recovery] = recoveries else { panic!("{recoveries:?}") };
         let paths: Vec<String> = self.open.keys().cloned().collect();
@@ -377,9 +387,4 @@ fn delivered(page: PageRecord, offset: Offset, assignment_epoch: u32) -> (Origin
     let value = Some(Bytes::from_static(value.as_bytes()));
     let record = ConsumerRecord { tp: PAGES, offset, timestamp_ms: 0, key: None, value, headers };
     (Origin { tp: PAGES, offset, assignment_epoch }, record)
-}
-
-/// Returns the path of a file.
-pub(crate) fn path(crawl: &str, first: Offset, owner_epoch: Offset) -> String {
-    FileName::new(&crawl.parse().unwrap(), PAGES.partition, first, owner_epoch).path()
 }

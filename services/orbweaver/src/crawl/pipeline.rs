@@ -43,8 +43,8 @@ const PAGE_MEMORY: usize = 48 << 20;
 /// Bytes of records in flight per service.
 const RECORD_MEMORY: usize = 16 << 20;
 
-/// Size and age at which a file of the archive is closed. Until then its responses also take space in the log, where
-/// their bodies are not compressed.
+/// Size and age at which a file of the archive is closed. Until then its responses also take space in the log, without
+/// compression.
 const ARCHIVE_FILE_BYTES: u64 = 256 << 20;
 const ARCHIVE_FILE_AGE: Duration = Duration::from_mins(10);
 
