@@ -228,8 +228,9 @@ pub trait Stage: Send + 'static {
         Ok(())
     }
 
-    /// Notes a claim in a log that is being replayed for `partition`. Its offset is the owner epoch of the records that
-    /// its owner writes; records of earlier epochs after it are those of a stale owner (docs/protocol.md#claims).
+    /// Notes a claim in a log that is being replayed for `partition`. The offset of the claim is the owner epoch of the
+    /// records that follow from that owner; later records of earlier epochs are those of a stale owner
+    /// (docs/protocol.md#claims).
     fn restore_claim(&mut self, partition: Partition, claim: TopicPartition, owner_epoch: Offset) {}
 
     /// Does the fallible part of opening a partition, once all its logs are replayed. [`Stage::open`] follows.
