@@ -140,6 +140,37 @@ def flow():
     ]
 
 
+def archive():
+    return [
+        time_series(
+            "Archived responses",
+            [(rate("orbweaver_archiver_responses_total", "result"), "{{result}}")],
+            "cps",
+            "Records of crawl.pages by result: in a closed file, passed over since their crawl is not archived, rejected. Worry about "
+            "any rejected: each is a dead letter.",
+            width=8,
+        ),
+        time_series(
+            "Archive written",
+            [(rate("orbweaver_archiver_file_bytes_total"), "compressed")],
+            "Bps",
+            "Bytes written to WARC files. Worry when the disk will be full before you add space.",
+            width=8,
+        ),
+        time_series(
+            "Files of the archive",
+            [
+                (f"sum({chosen('orbweaver_archiver_open_files')})", "open"),
+                (rate("orbweaver_archiver_files_total"), "closed per second"),
+                (quantile(0.99, "orbweaver_archiver_write_seconds"), "seconds per batch, 99th"),
+            ],
+            "short",
+            "Worry when open files stay at archiver.max_open_files: files are closed early, and remain small.",
+            width=8,
+        ),
+    ]
+
+
 def deduplication():
     """Tiers in the order of lookup."""
     prefix = "orbweaver_normalizer_dedup_"
@@ -477,6 +508,7 @@ def overview():
             ("Crawls", crawls()),
             ("Flow", flow()),
             ("Deduplication", deduplication()),
+            ("Archive", archive()),
             ("Politeness", politeness()),
             ("Errors and dead letters", errors()),
             ("Runtime", runtime()),

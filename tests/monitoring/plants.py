@@ -4,7 +4,7 @@ A value is a level, or a start and an increase in each step of 15 seconds, or pr
 series is not there.
 """
 
-SERVICES = ["normalizer-dedup", "frontier", "rate-limiter", "fetcher", "extractor"]
+SERVICES = ["normalizer-dedup", "frontier", "rate-limiter", "fetcher", "extractor", "archiver"]
 
 
 def s(name, service, **labels):
@@ -89,6 +89,7 @@ def healthy():
         s("orbweaver_frontier_definition_version", "frontier", crawl="default"): 12,
         s("orbweaver_extractor_pages_total", "extractor", result="extracted"): (0, 1200),
         s("orbweaver_extractor_truncated_pages_total", "extractor"): (0, 1),
+        s("orbweaver_archiver_responses_total", "archiver", result="archived"): (0, 1200),
     }
     return series
 
@@ -127,6 +128,13 @@ PLANTS = {
     "RecordsOfUndefinedCrawl": ({s("orbweaver_normalizer_dedup_undefined_crawl_records", "normalizer-dedup"): 7}, []),
     "DefinitionRefused": ({s("orbweaver_frontier_refused_definitions_total", "frontier"): (0, 1)}, []),
     "DefinitionsDiffer": ({s("orbweaver_frontier_definition_version", "frontier", crawl="default"): 9}, []),
+    "ArchiveStalled": (
+        {
+            s("orbweaver_stage_lag_records", "archiver", group="crawl.archiver", topic="crawl.pages"): 500,
+            s("orbweaver_archiver_responses_total", "archiver", result="archived"): 9000,
+        },
+        [],
+    ),
     "PagesTruncated": ({s("orbweaver_extractor_truncated_pages_total", "extractor"): (0, 40)}, []),
     "CommitPointStalled": ({s("orbweaver_stage_commit_stalled_seconds", "fetcher"): (0, 15)}, []),
     "CommitsNotAccepted": ({s("orbweaver_stage_commit_age_seconds", "frontier"): (0, 15)}, []),

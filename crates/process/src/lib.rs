@@ -26,7 +26,7 @@
 //! | `pins` | check of the settings that crawls pin |
 //! | `health`, `readiness`, `http` | probes (decisions are pure) and metrics of them, on one port |
 //! | `logging`, `version` | log output; build information |
-//! | `retention` | deletion of consumed records |
+//! | `retention`, [`declared_groups`] | deletion of consumed records; groups that retain them |
 
 // They panic if the pipe is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -37,6 +37,7 @@ mod clock_difference;
 mod command;
 pub mod configuration;
 mod connect;
+pub mod declared_groups;
 mod every_second;
 mod exit;
 mod health;

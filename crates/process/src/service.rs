@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use orbweaver_log::Log;
+use orbweaver_log::{Log, kafka::KafkaLog};
+use orbweaver_messages::Topic;
 use orbweaver_stage::{Perform, Runner, RunnerConfig, Stage, StageError, Trials, Worker, metrics::Metrics};
 use orbweaver_store::{Store, StoreMetrics, StoreWriter};
 use orbweaver_url::WideDomains;
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     configuration::Settings,
+    declared_groups::{self, StartAt},
     every_second::{self, EverySecond},
     health::Health,
     retention::{self, Deleting},
@@ -78,7 +80,7 @@ pub trait Service: Sized + Send + 'static {
 
 /// Components that a service runs on.
 pub struct ServiceContext {
-    pub(crate) log: Arc<dyn Log>,
+    pub(crate) log: Arc<KafkaLog>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
@@ -114,6 +116,23 @@ impl ServiceContext {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Declares the group of this service, which is not one that every pipeline has: from now on, records of these topics
+    /// are retained until it has committed them, also while no instance runs. To be called before [`Self::run`].
+    ///
+    /// # Errors
+    /// If the log fails, or the group has members and no start position.
+    pub async fn retain(&self, group: &'static str, topics: &[Topic]) -> Result<(), ServiceError> {
+        let announce = |left: std::time::Duration| {
+            tracing::info!(group, seconds = left.as_secs() + 1, "waits for deletions in progress before it starts");
+        };
+        let retained = declared_groups::retain(&self.log, group, topics, StartAt::Start, announce);
+        tokio::select! {
+            retained = retained => retained.map_err(ServiceError::start),
+            // The caller runs its stage next, which ends at once.
+            () = self.stop.cancelled() => Ok(()),
+        }
     }
 
     /// Runs the stage until the process shuts down.

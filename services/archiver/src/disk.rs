@@ -14,7 +14,7 @@ use orbweaver_warc::{Info, WarcWriter};
 use crate::{
     capture::{capture, info, metadata},
     error::ArchiveError,
-    file_name::FileName,
+    file_name::{FileName, Numbers},
     job::Recovery,
     page::Response,
 };
@@ -112,31 +112,51 @@ pub(crate) fn discard(root: &Path, name: &FileName) -> Result<(), ArchiveError> 
     }
 }
 
-/// Gives finished files of earlier owners of these partitions their final names, and deletes their unfinished ones.
-/// Files with final names are not touched.
-pub(crate) fn recover(root: &Path, recoveries: &[Recovery]) -> Result<(), ArchiveError> {
-    let published: HashSet<&str> = recoveries.iter().flat_map(|of| of.published.iter().map(String::as_str)).collect();
+/// A file without its final name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenFile {
+    pub(crate) name: FileName,
+    pub(crate) numbers: Numbers,
+}
+
+/// Returns the files without their final names.
+pub(crate) fn open_files(root: &Path) -> Result<Vec<OpenFile>, ArchiveError> {
+    let mut files = vec![];
     for directory in names_in(root)? {
         for file in names_in(&root.join(&directory))? {
-            let Some((name, numbers)) = FileName::of_open(&directory, &file) else { continue };
-            let is_earlier = |of: &&Recovery| of.partition == numbers.partition && numbers.owner_epoch < of.owner_epoch;
-            if recoveries.iter().find(is_earlier).is_none() {
-                continue;
-            }
-            let is_published = published.contains(name.path().as_str());
-            tracing::info!(
-                file = name.path(),
-                is_published,
-                "file of an earlier owner recovered; without an entry it is deleted"
-            );
-            if is_published {
-                publish(root, &name)?;
-            } else {
-                discard(root, &name)?;
-            }
+            let open = FileName::of_open(&directory, &file);
+            files.extend(open.map(|(name, numbers)| OpenFile { name, numbers }));
         }
     }
-    Ok(())
+    Ok(files)
+}
+
+/// Gives the finished ones of these files their final names, and deletes the unfinished ones, if they are those of earlier
+/// owners of these partitions. Returns all others.
+pub(crate) fn recover(
+    root: &Path,
+    files: Vec<OpenFile>,
+    recoveries: &[Recovery],
+) -> Result<Vec<OpenFile>, ArchiveError> {
+    let published: HashSet<&str> = recoveries.iter().flat_map(|of| of.published.iter().map(String::as_str)).collect();
+    let is_earlier = |OpenFile { numbers, .. }: &OpenFile| {
+        recoveries.iter().any(|of| of.partition == numbers.partition && numbers.owner_epoch < of.owner_epoch)
+    };
+    let (earlier, others) = files.into_iter().partition::<Vec<_>, _>(is_earlier);
+    for OpenFile { name, .. } in earlier {
+        let is_published = published.contains(name.path().as_str());
+        tracing::info!(
+            file = name.path(),
+            is_published,
+            "file of an earlier owner recovered; without an entry it is deleted"
+        );
+        if is_published {
+            publish(root, &name)?;
+        } else {
+            discard(root, &name)?;
+        }
+    }
+    Ok(others)
 }
 
 /// Returns the names in a directory; none if it does not exist or is a file.

@@ -28,6 +28,12 @@ impl Ledger {
         self.owner_epoch = Some(owner_epoch);
     }
 
+    /// Returns the owner epoch of the latest claim.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn owner_epoch(&self) -> Option<Offset> {
+        self.owner_epoch
+    }
+
     /// Adds an entry, if it counts.
     pub(crate) fn add(&mut self, entry: ArchiveFile) {
         if self.owner_epoch == Some(entry.epoch) {

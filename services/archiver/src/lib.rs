@@ -19,6 +19,8 @@
 //! | `disk` | files on disk |
 //! | `page`, `body`, `capture` | from a record to the capture in a file (pure) |
 //! | [`closer`] | the handle that closes all files |
+//! | `leftovers` | unfinished files of earlier processes (feature `cluster`) |
+//! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | [`config`], [`metrics`], [`error`] | settings; metrics; errors |
 
 mod body;
@@ -31,9 +33,13 @@ mod file;
 pub mod file_name;
 pub mod job;
 mod ledger;
+#[cfg(feature = "cluster")]
+mod leftovers;
 pub mod metrics;
 mod page;
 mod partition;
+#[cfg(feature = "cluster")]
+pub mod service;
 pub mod stage;
 mod steps;
 pub mod worker;

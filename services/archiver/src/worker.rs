@@ -128,7 +128,7 @@ impl Archive {
                 Ok(Archived::Checked(records.iter().map(check).collect()))
             }
             ArchiveJob::Recover(recoveries) => {
-                disk::recover(&self.root, &recoveries)?;
+                disk::recover(&self.root, disk::open_files(&self.root)?, &recoveries)?;
                 Ok(Archived::Cleaned)
             }
         }

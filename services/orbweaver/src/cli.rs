@@ -122,7 +122,7 @@ pub struct CrawlArgs {
     #[arg(long)]
     pub feeds: bool,
     /// Archive all responses in WARC files in the directory `warc` of the output: pages, redirects, errors, bodies of any
-    /// type, robots.txt.
+    /// type, robots.txt. On a cluster orbweaver-archiver writes them to its own directory.
     #[arg(long)]
     pub warc: bool,
     /// Also fetch from private and loopback addresses.

@@ -40,10 +40,12 @@ pub enum Service {
     Fetcher,
     /// `orbweaver-extractor`.
     Extractor,
+    /// `orbweaver-archiver`.
+    Archiver,
 }
 
 impl Service {
-    /// All services, in the order of the flow.
+    /// All services that a crawl needs, in the order of the flow.
     pub const ALL: [Self; 5] =
         [Self::NormalizerDedup, Self::Frontier, Self::RateLimiter, Self::Fetcher, Self::Extractor];
 
@@ -56,6 +58,7 @@ impl Service {
             Self::RateLimiter => "rate-limiter",
             Self::Fetcher => "fetcher",
             Self::Extractor => "extractor",
+            Self::Archiver => "archiver",
         }
     }
 }
@@ -213,6 +216,7 @@ impl Cluster {
             ("ORBWEAVER_CQL__KEYSPACE".to_owned(), self.keyspace.clone()),
             ("ORBWEAVER_HTTP__LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
             ("ORBWEAVER_STATE__DIR".to_owned(), dir.join("state").display().to_string()),
+            ("ORBWEAVER_ARCHIVER__DIRECTORY".to_owned(), dir.join("archive").display().to_string()),
         ];
         variables.extend(self.plan.variables.iter().cloned());
         Instance::start(&binary(&format!("orbweaver-{}", service.name()))?, service.name(), &variables, &dir).await

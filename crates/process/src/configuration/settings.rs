@@ -15,7 +15,7 @@ use super::{
 };
 
 /// All sections of the product: one file may serve all services. Each service checks those that it reads.
-pub const SECTIONS: [&str; 12] = [
+pub const SECTIONS: [&str; 13] = [
     "kafka",
     "cql",
     "http",
@@ -28,6 +28,7 @@ pub const SECTIONS: [&str; 12] = [
     "rate_limiter",
     "fetcher",
     "extractor",
+    "archiver",
 ];
 
 /// Placeholder for a secret.

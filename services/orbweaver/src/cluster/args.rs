@@ -395,7 +395,7 @@ pub enum ConsumersVerb {
         /// Name of the group; its `group.id` is PREFIX.GROUP.
         #[arg(value_name = "GROUP")]
         group: String,
-        /// Start position in partitions without a commit of the group: the oldest retained document, or the log
+        /// Start position in partitions without a commit of the group: the oldest retained record, or the log
         /// end.
         #[arg(long, value_enum, default_value_t = From::Start)]
         from: From,
@@ -431,6 +431,8 @@ pub enum UserTopic {
     Documents,
     /// Changes of pages, of crawls with revisits.
     Changes,
+    /// Responses with their bodies.
+    Pages,
 }
 
 /// Show records that could not be processed, and replay them.

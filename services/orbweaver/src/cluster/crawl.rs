@@ -15,6 +15,7 @@ use orbweaver_url::{CrawlName, Policy};
 use super::{
     collector::Collecting,
     connection::{block_on, connect, cql_config},
+    consumers,
     crawl_status::CrawlProof,
     profile::{ProfileOptions, merge},
     seed,
@@ -80,7 +81,6 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed_urls(&args.urls)?;
     let settings = [
         ("--demo", args.demo, "the demonstration runs in one process"),
-        ("--warc", args.warc, "a crawl is archived in one process only"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--allow-private", args.allow_private, "set `fetcher.allow_private` of the services"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),
@@ -99,6 +99,7 @@ pub(super) async fn begin(
     name: &CrawlName,
     profile: &FetchProfile,
 ) -> Result<Option<Collecting>, Failure> {
+    consumers::check_archiver(&**log, profile).await?;
     let new = new_definition(&**log, args, name, profile).await?;
     let collecting = match &args.out {
         Some(out) => Some(Collecting::begin(log, out, name).await?),

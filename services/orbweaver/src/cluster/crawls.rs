@@ -13,6 +13,7 @@ use super::{
     args::{CrawlsCreate, CrawlsSet, CrawlsTarget, CrawlsVerb},
     caps::Caps,
     connection::block_on,
+    consumers,
     crawl::wide,
     delete, profile,
 };
@@ -48,6 +49,7 @@ pub fn run(verb: &CrawlsVerb) -> Result<(), Failure> {
             CrawlsVerb::Set(set) => {
                 let given = given(set)?;
                 let log = set.target.cluster.connect().await?;
+                consumers::check_archiver(&log, &given).await?;
                 pinned(set, &applied(&log, &definition::resolve(&log, &set.target.name).await?).await?)?;
                 change(&log, &set.target, |current| revision(set, &given, current)).await
             }
@@ -72,6 +74,7 @@ async fn stop(target: &CrawlsTarget) -> Result<(), Failure> {
 
 async fn create(log: &dyn Log, new: &CrawlsCreate, profile: FetchProfile) -> Result<(), Failure> {
     let CrawlsCreate { name, extent, canonical, wide_domain, .. } = new;
+    consumers::check_archiver(log, &profile).await?;
     let name = &definition::resolve(log, name).await?;
     if definition::find(log, name).await?.is_some() {
         let exists = format!("the crawl `{name}` exists; change it with `orbweaver crawls set {name}`");

@@ -50,6 +50,10 @@ pub struct ProfileOptions {
     /// Read the feeds (RSS, Atom, JSON Feed) that pages declare; `--feeds=false` ends that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub feeds: Option<bool>,
+    /// Archive all responses as WARC files, which orbweaver-archiver writes: pages, redirects, errors, bodies of any type,
+    /// robots.txt; `--warc=false` ends that.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub warc: Option<bool>,
     /// Add the decoded body to each document; `--html=false` leaves it out if the services add it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub html: Option<bool>,
@@ -84,7 +88,7 @@ impl ProfileOptions {
             ignore_robots: self.ignore_robots,
             sitemaps: self.sitemaps,
             feeds: self.feeds,
-            archive: None,
+            archive: self.warc,
             html: self.html,
             main_text: self.main_text,
             markdown: self.markdown,
@@ -107,6 +111,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             ignore_robots: args.ignore_robots,
             sitemaps: args.sitemaps.then_some(true),
             feeds: args.feeds.then_some(true),
+            warc: args.warc.then_some(true),
             html: args.html.then_some(true),
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
@@ -207,6 +212,7 @@ mod tests {
             "--ignore-robots",
             "--sitemaps",
             "--feeds=false",
+            "--warc",
             "--html",
             "--accept",
             "image/*,application/pdf",
@@ -227,6 +233,7 @@ mod tests {
         let markdown = Some(Markdown::Images);
         let of_documents = FetchProfile { html, main_text, markdown, ..expected };
         let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
+        let of_sites = FetchProfile { archive: Some(true), ..of_sites };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });
         assert_eq!(merge(third.clone(), &given(&[])), third);
     }

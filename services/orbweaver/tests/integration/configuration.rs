@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orbweaver_archiver::service::ArchiverService;
 use orbweaver_extractor::service::ExtractorService;
 use orbweaver_fetcher::service::FetcherService;
 use orbweaver_frontier::service::FrontierService;
@@ -202,7 +203,7 @@ fn a_name_with_a_dot_is_a_key_only_below_a_map() {
 }
 
 /// All services, in the order of the flow.
-fn services() -> [(Settings, &'static str, &'static str, Option<&'static str>); 5] {
+fn services() -> [(Settings, &'static str, &'static str, Option<&'static str>); 6] {
     fn of<S: Service>() -> (Settings, &'static str, &'static str, Option<&'static str>) {
         (configure::<S>(&Inputs::default()).1, S::NAME, S::LISTEN, S::RECORDS)
     }
@@ -212,6 +213,7 @@ fn services() -> [(Settings, &'static str, &'static str, Option<&'static str>); 
         of::<RateLimiterService>(),
         of::<FetcherService>(),
         of::<ExtractorService>(),
+        of::<ArchiverService>(),
     ]
 }
 
@@ -257,6 +259,7 @@ fn every_service_that_reads_the_wide_domains_compares_them_with_those_that_crawl
     assert_eq!(compares::<NormalizerDedupService>(), (true, false), "where it applies definitions");
     assert_eq!([compares::<FetcherService>(), compares::<ExtractorService>()], [(true, true); 2]);
     assert_eq!([compares::<FrontierService>(), compares::<RateLimiterService>()], [(false, false); 2]);
+    assert_eq!(compares::<ArchiverService>(), (false, false));
 }
 
 /// Compares the table between the markers of a README with the keys; writes it if `ORBWEAVER_WRITE_DOCS` is set.
@@ -270,7 +273,7 @@ fn agree(readme: &str, sections: &[&str]) {
         |(_, name, _, records): &(_, &str, _, Option<&str>)| records.map(|records| format!("{name} `{records}`"));
     let records: Vec<String> = services.iter().filter_map(records).collect();
     let default = |path: &str| match path {
-        "http.listen" => Some("`127.0.0.1:` 9461 to 9465 by service".to_owned()),
+        "http.listen" => Some("`127.0.0.1:` 9461 to 9466 by service".to_owned()),
         "runtime.records" => Some(format!("`10000`; {}", records.join(", "))),
         _ => None,
     };
@@ -298,6 +301,7 @@ fn the_readmes_have_every_key_as_the_code_describes_it() {
     agree("services/rate-limiter/README.md", &["rate_limiter"]);
     agree("services/fetcher/README.md", &["fetcher"]);
     agree("services/extractor/README.md", &["extractor"]);
+    agree("services/archiver/README.md", &["archiver"]);
 }
 
 /// Returns the reference of all keys for programs, such as `tests/deployment`.

@@ -1,5 +1,6 @@
-//! The five binaries as processes on real servers.
+//! The services as processes on real servers.
 
+mod archive;
 mod capped;
 mod commands;
 mod consumers;

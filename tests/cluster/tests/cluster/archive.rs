@@ -1,0 +1,121 @@
+//! The archive of a crawl on a cluster.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::{Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Plan, Service};
+use orbweaver_log::{Log as _, topic_partitions};
+use orbweaver_messages::topic;
+use orbweaver_pipeline_tests::{Dice, archived, normalized};
+use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::{
+    PATIENCE,
+    crawls::{done, more},
+    scope::{orbweaver, said},
+};
+
+/// Number of times that an archiver is killed.
+const KILLS: usize = 6;
+
+/// Returns the names of the files of an archive, closed ones or all.
+fn files(archive: &Path, closed: bool) -> Vec<String> {
+    let files = std::fs::read_dir(archive.join("web")).into_iter().flatten().flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    names.filter(|name| !closed || !name.ends_with(".open")).collect()
+}
+
+/// Waits until the archiver's group has committed all pages, and no file is open.
+async fn all_archived(cluster: &Cluster, archives: &[&Path]) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let tps = topic_partitions(&cluster.log, &[topic::PAGES])?;
+        let commits = cluster.log.committed("archiver", &tps).await?;
+        let bounds = cluster.log.all_bounds(&tps).await?;
+        let committed = commits.iter().map(|commit| commit.as_ref().map_or(0, |commit| commit.offset));
+        let lag: u64 = bounds.iter().zip(committed).map(|(bounds, commit)| bounds.end - commit).sum();
+        let open: usize = archives.iter().map(|archive| files(archive, false).len() - files(archive, true).len()).sum();
+        if lag == 0 && open == 0 {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{lag} pages are not archived, and {open} files are open");
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn two_archivers_that_are_killed_repeatedly_archive_every_response_once() -> Result<()> {
+    let config = WebConfig { seed: 5, pages: 2_500, bytes: 2_000, address_hosts: 8, ..WebConfig::default() };
+    let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::Memory(100_000) })?;
+    let plan = Plan::on_shared_servers(8)
+        .with("ORBWEAVER_RATE_LIMITER__RATE", "10/s")
+        .with("ORBWEAVER_FRONTIER__DELETE_INTERVAL", "200ms")
+        .with("ORBWEAVER_ARCHIVER__MAX_FILE_AGE", "1s")
+        .with("ORBWEAVER_ARCHIVER__MAX_FILE_RESPONSES", "20");
+    let mut cluster = Cluster::start(plan).await?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    let create = ["crawls", "create", "web", "--scope", "any", "--warc"];
+    let refused = orbweaver(&cluster, &create)?;
+    ensure!(
+        refused.status.code() == Some(64) && said(&refused).contains("start orbweaver-archiver first"),
+        "{refused:?}"
+    );
+    let dirs = [cluster.dir_of(100), cluster.dir_of(101)];
+    let mut archiver = cluster.start_in(Service::Archiver, dirs[0].clone()).await?;
+    archiver.ready(PATIENCE).await?;
+    ensure!(archiver.terminate(PATIENCE).await?.success(), "the archiver did not end in order");
+    done(&cluster, &create)?;
+    ensure!(done(&cluster, &["crawls", "show", "web"])?.contains("archive      yes"), "no line for the archive");
+    done(&cluster, &["seed", web.start_url(), "--crawl", "web"])?;
+    // The extractor consumes pages before an archiver starts again: only the declared group retains them.
+    more(&web, 300).await?;
+
+    let mut dice = Dice(20_261_129);
+    let archives = dirs.each_ref().map(|dir| dir.join("archive"));
+    let mut archivers = vec![];
+    for dir in &dirs {
+        archivers.push(cluster.start_in(Service::Archiver, dir.clone()).await?);
+    }
+    let mut open_files = 0;
+    for _ in 0..KILLS {
+        let victim = usize::try_from(dice.roll(0, 1))?;
+        let before: usize = archives.iter().map(|archive| files(archive, true).len()).sum();
+        let begun = Instant::now();
+        // Until files are closed; all partitions may have been those of the other one.
+        while begun.elapsed() < Duration::from_secs(10)
+            && archives.iter().map(|archive| files(archive, true).len()).sum::<usize>() == before
+        {
+            sleep(Duration::from_millis(5)).await;
+        }
+        sleep(Duration::from_micros(dice.roll(0, 50_000))).await;
+        archivers.remove(victim).kill().await?;
+        open_files += files(&archives[victim], false).len() - files(&archives[victim], true).len();
+        archivers.insert(victim, cluster.start_in(Service::Archiver, dirs[victim].clone()).await?);
+    }
+    ensure!(open_files > 0, "no archiver was killed while it had an open file");
+    cluster.complete(PATIENCE, &mut instances).await?;
+    let archives = archives.each_ref().map(|archive| &**archive);
+    all_archived(&cluster, &archives).await?;
+    instances.append(&mut archivers);
+    for instance in &mut instances {
+        instance.still_runs()?;
+    }
+
+    let mut counts = BTreeMap::<(String, u16), [usize; 2]>::new();
+    for entry in web.log().entries().iter().filter(|entry| entry.status != 0) {
+        counts.entry((normalized(&entry.host, &entry.target), entry.status)).or_default()[0] += 1;
+    }
+    for archive in archives {
+        for response in archived(archive)? {
+            let (host, target) = response.url["http://".len()..].split_at(response.url[7..].find('/').unwrap_or(0));
+            counts.entry((normalized(host, target), response.status)).or_default()[1] += 1;
+        }
+    }
+    let different: Vec<_> = counts.iter().filter(|(_, [sent, kept])| sent != kept).take(10).collect();
+    ensure!(different.is_empty() && counts.len() > 2_500, "{}: sent and archived: {different:?}", counts.len());
+    let closed = archives.map(|archive| files(archive, true).len());
+    println!("{} responses in {closed:?} files; {open_files} were open at a kill", counts.len());
+    cluster.remove().await
+}
