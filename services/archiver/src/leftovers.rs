@@ -63,8 +63,8 @@ impl EverySecond for Leftovers {
     }
 }
 
-/// Reads the entries of a partition. Returns `None` without a claim, or if an entry cannot be read: then its files are
-/// left alone.
+/// Reads the entries of a partition. Returns `None` without a claim, or if an entry cannot be read: then its files
+/// stay as they are.
 async fn recovery(log: &dyn Log, partition: Partition) -> Result<Option<Recovery>, LogError> {
     let tp = TopicPartition::new(topic::ARCHIVE, partition);
     if partition >= log.partitions(topic::ARCHIVE)? {
