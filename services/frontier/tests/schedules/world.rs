@@ -11,8 +11,8 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{
-    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, RevisitPolicy, SitePages, Traps,
-    UrlContext, topic,
+    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, REQUISITE_DEPTH, RevisitPolicy,
+    SitePages, Traps, UrlContext, topic,
 };
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
@@ -275,6 +275,10 @@ impl World {
         // As normalizer-dedup admits it.
         (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
         (again.context.visit, again.visits) = (0, None);
+        let is_page = demoted / 8 % 3 > 0 || demoted >= 192;
+        if again.context.sighting == DiscoveryKind::Requisite && is_page {
+            (again.context.sighting, again.context.depth) = (DiscoveryKind::Link, 2);
+        }
         again.context.depth = match demoted / 8 % 3 {
             0 => again.context.depth,
             1 => again.context.depth.saturating_sub(1),
@@ -322,6 +326,13 @@ impl World {
 
     pub(crate) fn admit(&mut self, site: u8) {
         let waiting = self.new_url(site, "");
+        self.admitted += u32::from(self.find(waiting));
+    }
+
+    /// Admits a requisite.
+    pub(crate) fn require(&mut self, site: u8) {
+        let mut waiting = self.new_url(site, "");
+        (waiting.context.depth, waiting.context.sighting) = (REQUISITE_DEPTH, DiscoveryKind::Requisite);
         self.admitted += u32::from(self.find(waiting));
     }
 
