@@ -104,7 +104,7 @@ pub fn requisites(
     }
     let mut records = Vec::new();
     for (site, urls) in sites.iter().zip(urls).filter(|(_, urls)| !urls.is_empty()) {
-        // They lead to no pages, and need no trail.
+        // Requisites lead to no pages, and need no trail.
         let found = Discovered { depth, sighting: DiscoveryKind::Requisite, ..found_on(page, site, now) };
         add_records(&mut records, &found, &urls, config);
     }

@@ -179,7 +179,7 @@ fn verdict(
         Pass::First | Pass::Links(_) => document::discovered(&page, &extracted, progress.content, now, config),
     };
     if matches!(pass, Pass::First) {
-        // After the links: what is a link too is admitted as a page.
+        // After the links: a URL that is both is admitted as a page.
         found.extend(document::requisites(&page, (&extracted.requisites, &extracted.sites), now, config));
     }
     let (found, discovered) = discovered_records(found, partitions, now);
