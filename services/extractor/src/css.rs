@@ -136,7 +136,7 @@ impl<'a> Scanner<'a> {
         let text = text.trim_ascii_end();
         let is_wrong = |byte: &u8| matches!(byte, b'"' | b'\'' | b'(') || byte.is_ascii_whitespace();
         let is_escaped = text.contains('\\');
-        (is_escaped || !text.as_bytes().iter().any(|byte| is_wrong(byte))).then_some(text)
+        (is_escaped || !text.as_bytes().iter().any(is_wrong)).then_some(text)
     }
 }
 

@@ -46,7 +46,7 @@ impl Requisites {
         let url = url.trim_ascii();
         let is_local = |scheme: &&str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
         let is_left_out = url.is_empty() || url.starts_with('#') || url.len() > 2 * MAX_URL_BYTES;
-        if is_left_out || self.found.len() >= self.most || LOCAL.iter().any(|scheme| is_local(&scheme)) {
+        if is_left_out || self.found.len() >= self.most || LOCAL.iter().any(is_local) {
             return;
         }
         if self.known.insert(xxh3_64(url.as_bytes())) {
