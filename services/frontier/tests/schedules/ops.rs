@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use orbweaver_messages::{DispatchId, Millis, OutcomeKind};
+use orbweaver_messages::{DiscoveryKind, DispatchId, Millis, OutcomeKind, REQUISITE_DEPTH};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
@@ -70,6 +70,13 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
 }
 
 impl World {
+    /// Admits a requisite.
+    fn require(&mut self, site: u8) {
+        let mut waiting = self.new_url(site, "");
+        (waiting.context.depth, waiting.context.sighting) = (REQUISITE_DEPTH, DiscoveryKind::Requisite);
+        self.admitted += u32::from(self.find(waiting));
+    }
+
     pub(crate) fn play(&mut self, op: &Op) {
         match *op {
             Op::Admit(site) => self.admit(site),

@@ -11,8 +11,8 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{
-    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, REQUISITE_DEPTH, RevisitPolicy,
-    SitePages, Traps, UrlContext, topic,
+    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, RevisitPolicy, SitePages, Traps,
+    UrlContext, topic,
 };
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
@@ -326,13 +326,6 @@ impl World {
 
     pub(crate) fn admit(&mut self, site: u8) {
         let waiting = self.new_url(site, "");
-        self.admitted += u32::from(self.find(waiting));
-    }
-
-    /// Admits a requisite.
-    pub(crate) fn require(&mut self, site: u8) {
-        let mut waiting = self.new_url(site, "");
-        (waiting.context.depth, waiting.context.sighting) = (REQUISITE_DEPTH, DiscoveryKind::Requisite);
         self.admitted += u32::from(self.find(waiting));
     }
 
