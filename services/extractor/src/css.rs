@@ -103,7 +103,7 @@ impl<'a> Scanner<'a> {
         self.at = self.rest().find(end).map_or(self.css.len(), |found| self.at + found + end.len());
     }
 
-    /// Skips bytes while `is_within`, and escaped characters. Returns what was skipped.
+    /// Skips bytes while `is_within`, and escaped characters. Returns the skipped text.
     fn skip_while(&mut self, is_within: impl Fn(u8) -> bool) -> &'a str {
         let start = self.at;
         while let Some(byte) = self.peek().filter(|byte| is_within(*byte)) {
@@ -124,7 +124,7 @@ impl<'a> Scanner<'a> {
         text
     }
 
-    /// Reads the URL of a `url()` from its parenthesis on; `None` if it is malformed. What follows a quoted URL is left.
+    /// Reads the URL of a `url()` from its parenthesis on; `None` if it is malformed. Tokens after a quoted URL are left.
     fn url(&mut self) -> Option<&'a str> {
         self.at += 1;
         self.skip_while(|byte| byte.is_ascii_whitespace());
