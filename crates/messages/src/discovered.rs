@@ -19,6 +19,18 @@ pub enum DiscoveryKind {
     Recrawl,
     /// A robots.txt, a sitemap index or a page names it as a sitemap or feed.
     Sitemap,
+    /// A page needs it to be shown: a picture, style sheet, script or font, or a page within it.
+    Requisite,
+}
+
+/// Depth of the requisites of a page. Those of a requisite are one deeper, up to the greatest depth. All links have a
+/// lesser one, so that a requisite that is linked too is discovered again as nearer, and becomes a page.
+pub const REQUISITE_DEPTH: u16 = u16::MAX - 2;
+
+/// Returns the depth of the requisites of a page, or of a requisite, at `depth`; `None` if they are too deep.
+#[must_use]
+pub fn depth_of_requisites(depth: u16) -> Option<u16> {
+    depth.max(REQUISITE_DEPTH - 1).checked_add(1)
 }
 
 /// URLs of one site, discovered in one place.
@@ -31,7 +43,7 @@ pub struct Discovered {
     /// Page, robots.txt or sitemap that linked or redirected; absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Link depth of `urls` from the seed; a redirect keeps the depth of its source.
+    /// Link depth of `urls` from the seed, or that of requisites ([`REQUISITE_DEPTH`]); a redirect keeps the depth of its source.
     pub depth: u16,
     /// Way in which they were discovered.
     pub sighting: DiscoveryKind,

@@ -18,7 +18,7 @@ pub enum BodyEncoding {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageKind {
-    /// A type that is not HTML, and that the profile of the crawl accepts. It has no document.
+    /// A requisite, or a type that is not HTML and that the profile of the crawl accepts. It has no document.
     Other,
     /// A sitemap or feed, by its content. It has no document.
     Sitemap,
@@ -109,6 +109,9 @@ pub struct Page {
     /// Whether the feeds that the page declares are discovered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub feeds: bool,
+    /// Maximum number of its requisites that are discovered; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requisites: Option<u32>,
     /// Data for the archive, if its crawl is archived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Box<Capture>>,

@@ -41,6 +41,9 @@ pub struct FetchProfile {
     /// Whether all its responses are archived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<bool>,
+    /// Maximum number of requisites of each page that are fetched, such as pictures and style sheets; absent or 0: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requisites: Option<u32>,
     /// Whether its documents contain the decoded body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<bool>,

@@ -21,7 +21,7 @@ pub struct UrlContext {
     pub policy: Policy,
     /// Site, computed at admission.
     pub site: SiteName,
-    /// Link depth from the seed.
+    /// Link depth from the seed, or that of requisites.
     pub depth: u16,
     /// Way in which the URL was discovered.
     pub sighting: DiscoveryKind,
@@ -65,6 +65,13 @@ impl UrlContext {
             metadata: SeedMetadata::default(),
             visit: 0,
         }
+    }
+
+    /// Returns `true` if a page may be found that was not fetched before: what limits the pages of a crawl applies to
+    /// it, unlike to a revisit or a requisite.
+    #[must_use]
+    pub fn may_be_new_page(&self) -> bool {
+        self.visit == 0 && self.sighting != DiscoveryKind::Requisite
     }
 
     /// Returns the canonical form.

@@ -122,10 +122,15 @@ impl Rules {
     /// Returns why the patterns reject a canonical URL, if they do. Exclude takes precedence.
     #[must_use]
     pub fn refusal(&self, canonical: &str) -> Option<RuleRejection> {
-        if !self.exclude.is_empty() && self.exclude.is_match(canonical) {
-            return Some(RuleRejection::Excluded);
-        }
-        (!self.include.is_empty() && !self.include.is_match(canonical)).then_some(RuleRejection::NotIncluded)
+        self.refusal_of_requisite(canonical).or_else(|| {
+            (!self.include.is_empty() && !self.include.is_match(canonical)).then_some(RuleRejection::NotIncluded)
+        })
+    }
+
+    /// Returns why the patterns reject the canonical URL of a requisite, if they do: include names pages alone.
+    #[must_use]
+    pub fn refusal_of_requisite(&self, canonical: &str) -> Option<RuleRejection> {
+        (!self.exclude.is_empty() && self.exclude.is_match(canonical)).then_some(RuleRejection::Excluded)
     }
 }
 
@@ -176,6 +181,8 @@ mod tests {
             ("http://example.com/docs/?sessionid=1", Some(RuleRejection::Excluded)),
         ] {
             assert_eq!(rules.refusal(url), refusal, "{url}");
+            let of_requisite = refusal.filter(|refusal| *refusal == RuleRejection::Excluded);
+            assert_eq!(rules.refusal_of_requisite(url), of_requisite, "{url}");
         }
         assert_eq!([rules.is_too_deep(2), rules.is_too_deep(3)], [false, true]);
         assert_eq!(Rules::compile(&definition(&[], &[])).unwrap().refusal("http://example.com/"), None);

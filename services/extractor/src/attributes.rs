@@ -19,9 +19,16 @@ pub(crate) enum Attribute {
     Lang,
     XmlLang,
     Type,
+    Srcset,
+    ImageSrcset,
+    Poster,
+    Data,
+    Background,
+    XlinkHref,
+    Style,
 }
 
-const ATTRIBUTES: usize = 9;
+const ATTRIBUTES: usize = 16;
 
 impl Attribute {
     fn of(name: &[u8]) -> Option<Self> {
@@ -35,6 +42,13 @@ impl Attribute {
             b"lang" => Self::Lang,
             b"xml:lang" => Self::XmlLang,
             b"type" => Self::Type,
+            b"srcset" => Self::Srcset,
+            b"imagesrcset" => Self::ImageSrcset,
+            b"poster" => Self::Poster,
+            b"data" => Self::Data,
+            b"background" => Self::Background,
+            b"xlink:href" => Self::XlinkHref,
+            b"style" => Self::Style,
             _ => return None,
         })
     }

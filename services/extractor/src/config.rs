@@ -73,6 +73,9 @@ pub struct ExtractorConfig {
     /// Discover the feeds that the page declares.
     #[serde(skip)]
     pub feeds: bool,
+    /// Maximum number of requisites of a page that are discovered; 0: none.
+    #[serde(skip)]
+    pub requisites: u32,
     /// Product token of the crawler: `meta name=TOKEN` and `X-Robots-Tag: TOKEN: ...` apply like those for all robots.
     #[serde(skip)]
     pub agent: String,
@@ -114,6 +117,7 @@ impl Default for ExtractorConfig {
             max_links_bytes: 8 << 20,
             max_link_text_bytes: 1024,
             feeds: false,
+            requisites: 0,
             agent: "orbweaver".to_owned(),
             pass_links: 100_000,
             pass_bytes: 8 << 20,
@@ -134,11 +138,13 @@ impl ExtractorConfig {
     /// contain.
     pub(crate) fn of_page(&self, page: &Page) -> Cow<'_, Self> {
         let is_as_configured = page.html.is_none() && page.main_text.is_none() && page.markdown.is_none();
-        if page.agent.is_none() && is_as_configured && page.feeds == self.feeds {
+        let requisites = page.requisites.unwrap_or(0);
+        if page.agent.is_none() && is_as_configured && page.feeds == self.feeds && requisites == self.requisites {
             return Cow::Borrowed(self);
         }
         let mut own = self.clone();
         own.feeds = page.feeds;
+        own.requisites = requisites;
         own.html = page.html.unwrap_or(own.html);
         own.main_text = page.main_text.unwrap_or(own.main_text);
         own.markdown = page.markdown.unwrap_or(own.markdown);
@@ -152,6 +158,7 @@ impl ExtractorConfig {
             html: false,
             main_text: false,
             markdown: Markdown::None,
+            requisites: 0,
             max_text_bytes: 0,
             max_links: 0,
             max_links_bytes: 0,

@@ -6,16 +6,16 @@ use bytes::Bytes;
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::topic::DISCOVERED;
 use orbweaver_messages::{
-    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, PageKind, SeedMetadata, Trail,
-    Truncated, UrlContext, encoded_len, json_len,
+    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, PageKind, REQUISITE_DEPTH,
+    SeedMetadata, Trail, Truncated, UrlContext, depth_of_requisites, encoded_len, json_len,
 };
 use orbweaver_store::LinksOut;
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
-use url::Url;
 
 use crate::ExtractorConfig;
 use crate::extract::{Extracted, Followed, PageInput, extract_after};
 use crate::job::produced;
+use crate::links::{Requisite, without_fragment};
 use crate::pass::Progress;
 
 /// Last millisecond of the year 9999, since the Unix epoch: RFC 3339 has four digits for a year.
@@ -75,40 +75,77 @@ pub fn discovered(
 ) -> Vec<Discovered> {
     let (context, mut records) = (&page.context, Vec::new());
     for Followed { site, is_sitemap, urls } in extracted.followed(&context.url, config.follow_nofollow) {
-        let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
-        let record = |urls: Vec<String>| Discovered {
-            crawl: context.crawl.clone(),
-            site: site.into(),
-            via: Some(context.url.clone()),
-            depth: context.depth.saturating_add(1),
+        let found = Discovered {
+            depth: context.depth.saturating_add(1).min(REQUISITE_DEPTH - 1),
             sighting: if is_sitemap { DiscoveryKind::Sitemap } else { DiscoveryKind::Link },
-            chain: Vec::new(),
             // Entries of a sitemap are like seeds: no links lead to them.
             trail: if page.kind == PageKind::Sitemap { Trail::default() } else { context.trail.clone() },
             // Only links within the site can be part of a trap.
             content: content.filter(|_| *site == context.site),
-            priority: context.priority,
-            metadata: SeedMetadata::default(),
-            urls,
-            found_at_ms: now,
+            ..found_on(page, site, now)
         };
-        let framing = produced(TopicPartition::new(DISCOVERED, 0), site, Bytes::new(), now).bytes();
-        let room = config.record_limit.saturating_sub(framing + encoded_len(&record(Vec::new())));
-        let room = room.min(config.max_discovered_bytes);
-        let mut bytes = 0;
-        for url in urls {
-            // Including the quotes and a comma.
-            let size = json_len(url) + 1;
-            if !batch.is_empty() && (batch.len() == config.max_discovered_urls || bytes + size > room) {
-                records.push(record(std::mem::take(&mut batch)));
-                bytes = 0;
-            }
-            bytes += size;
-            batch.push(url.to_owned());
-        }
-        records.push(record(batch));
+        add_records(&mut records, &found, &urls, config);
     }
     records
+}
+
+/// Returns the discovered requisites of a page, or of a style sheet, whose sites are among `sites`.
+#[must_use]
+pub fn requisites(
+    page: &Page,
+    (requisites, sites): (&[Requisite], &[String]),
+    now: Millis,
+    config: &ExtractorConfig,
+) -> Vec<Discovered> {
+    let Some(depth) = depth_of_requisites(page.context.depth) else { return vec![] };
+    let mut urls: Vec<Vec<&str>> = vec![vec![]; sites.len()];
+    for Requisite { url, site } in requisites {
+        urls[*site].push(url);
+    }
+    let mut records = Vec::new();
+    for (site, urls) in sites.iter().zip(urls).filter(|(_, urls)| !urls.is_empty()) {
+        // Requisites lead to no pages, and need no trail.
+        let found = Discovered { depth, sighting: DiscoveryKind::Requisite, ..found_on(page, site, now) };
+        add_records(&mut records, &found, &urls, config);
+    }
+    records
+}
+
+/// Returns a record of URLs of a site that were discovered on a page, without URLs.
+fn found_on(page: &Page, site: &str, now: Millis) -> Discovered {
+    Discovered {
+        crawl: page.context.crawl.clone(),
+        site: site.into(),
+        via: Some(page.context.url.clone()),
+        depth: 0,
+        sighting: DiscoveryKind::Link,
+        chain: Vec::new(),
+        trail: Trail::default(),
+        content: None,
+        priority: page.context.priority,
+        metadata: SeedMetadata::default(),
+        urls: Vec::new(),
+        found_at_ms: now,
+    }
+}
+
+/// Adds the record `found` with these URLs, and further ones where it would become too large.
+fn add_records(records: &mut Vec<Discovered>, found: &Discovered, urls: &[&str], config: &ExtractorConfig) {
+    let framing = produced(TopicPartition::new(DISCOVERED, 0), &found.site, Bytes::new(), found.found_at_ms).bytes();
+    let room = config.record_limit.saturating_sub(framing + encoded_len(found)).min(config.max_discovered_bytes);
+    let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
+    let mut bytes = 0;
+    for url in urls {
+        // Including the quotes and a comma.
+        let size = json_len(url) + 1;
+        if !batch.is_empty() && (batch.len() == config.max_discovered_urls || bytes + size > room) {
+            records.push(Discovered { urls: std::mem::take(&mut batch), ..found.clone() });
+            bytes = 0;
+        }
+        bytes += size;
+        batch.push((*url).to_owned());
+    }
+    records.push(Discovered { urls: batch, ..found.clone() });
 }
 
 /// Returns a hash of a page's content after its first pass, if its crawl detects traps (its trail then has the page's
@@ -140,7 +177,7 @@ pub fn standalone(
     options: &ExtractorConfig,
 ) -> Document {
     let canonical = Policy::STANDARD.canonical_text(input.url).into_owned();
-    let url = without_fragment(input.url);
+    let url = without_fragment(input.url.clone());
     let page = Page {
         context: UrlContext {
             fingerprint: Fingerprint::of(crawl, &canonical),
@@ -163,6 +200,7 @@ pub fn standalone(
         main_text: None,
         markdown: None,
         feeds: false,
+        requisites: None,
         capture: None,
     };
     let extracted = extract_after(input, options, 0);
@@ -175,12 +213,6 @@ pub fn standalone(
     document(page, extracted.with_counts(&progress))
 }
 
-fn without_fragment(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_fragment(None);
-    url.into()
-}
-
 /// Formats a time as RFC 3339 in UTC with milliseconds. A time before 1970 or after 9999 becomes the nearest one
 /// within.
 #[must_use]
@@ -191,6 +223,8 @@ pub fn rfc3339(at_ms: Millis) -> String {
 
 #[cfg(test)]
 mod tests {
+    use url::Url;
+
     use super::*;
     use crate::extract;
 

@@ -8,7 +8,7 @@ use orbweaver_url::resolve;
 use url::Url;
 
 use crate::charset::{self, CharsetSource};
-use crate::links::{Link, Resolver};
+use crate::links::{Link, Requisite, Resolver};
 use crate::pass::Progress;
 use crate::scan::scan;
 use crate::{ExtractorConfig, robots};
@@ -39,7 +39,9 @@ pub struct Extracted {
     pub links: Vec<Link>,
     /// Further links of the same pass, which are only followed: without texts and `rel`.
     pub beyond: Vec<Link>,
-    /// Sites of the links; the first is the page's own.
+    /// Requisites of the page, if requested.
+    pub requisites: Vec<Requisite>,
+    /// Sites of the links and requisites; the first is the page's own.
     pub sites: Vec<String>,
     /// URL against which links are resolved.
     pub base: Url,
@@ -101,6 +103,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
     let mut resolver = Resolver::new(&base, encoding, (input.url, &own_site), &options.wide_domains);
     let canonical = scanned.canonical.and_then(|href| resolver.url(&href)).map(String::from);
     let found = resolver.links(scanned.links, options);
+    let requisites = resolver.requisites(&scanned.requisites, input.url, options.max_links_bytes);
     let read = from + found.read;
     let later = scanned.links_seen.saturating_sub(read);
     let mut truncated = scanned.truncated;
@@ -121,6 +124,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
         next: (later > 0).then_some(read),
         links: found.links,
         beyond: found.beyond,
+        requisites,
         sites: resolver.into_sites(),
         canonical,
         language: scanned.language,

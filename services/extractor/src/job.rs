@@ -5,7 +5,8 @@ use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
 use orbweaver_messages::{
-    CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, PageKind, Truncated, VISIT_HEADER, decode, encode,
+    CRAWL_HEADER, Discovered, FINGERPRINT_HEADER, Millis, Page, PageKind, Truncated, VISIT_HEADER, decode,
+    depth_of_requisites, encode,
 };
 use orbweaver_stage::{Origin, panics};
 use orbweaver_store::LinksOut;
@@ -15,7 +16,7 @@ use crate::body::BodyReader;
 use crate::charset::CharsetSource;
 use crate::extract::{Extracted, PageInput, extract_after};
 use crate::pass::{PagePass, Pass, Progress};
-use crate::{ExtractorConfig, cut, document, sitemap};
+use crate::{ExtractorConfig, cut, document, requisites, sitemap};
 
 /// Header of a page record that holds its JSON.
 pub const PAGE_HEADER: &str = "page";
@@ -41,10 +42,15 @@ pub enum PageVerdict {
     Extracted(Box<PageResult>),
     /// A further pass follows when the records of this one are durable.
     Discovered(Box<PassResult>),
-    /// The page is neither HTML nor a readable sitemap: it has no document, and no links in place of those of an earlier version.
-    PassedOver(LinksOut),
-    /// The response is for the archive alone: it says nothing of the links of the page.
-    Archived,
+    /// The page is neither HTML nor a readable sitemap: it has no document.
+    PassedOver {
+        /// No links in place of those of an earlier version; `None` for a response that is for the archive alone, which says
+        /// nothing of the links of the page.
+        links: Option<LinksOut>,
+        /// Discovered requisites of a style sheet, and their number.
+        records: Vec<Record>,
+        discovered: usize,
+    },
     /// The record cannot be processed.
     Rejected(String),
 }
@@ -116,14 +122,16 @@ fn verdict(
 ) -> Result<PageVerdict, String> {
     let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
-    let passed_over = || {
-        let (fingerprint, at_ms) = (page.context.fingerprint, page.event_ms());
-        Ok(PageVerdict::PassedOver(LinksOut { fingerprint, at_ms, links: vec![] }))
+    let (fingerprint, at_ms) = (page.context.fingerprint, page.event_ms());
+    let no_links = LinksOut { fingerprint, at_ms, links: vec![] };
+    let (is_read, is_page) = match page.kind {
+        PageKind::Html | PageKind::Sitemap => (true, true),
+        PageKind::Other => (is_style_sheet(&page), true),
+        PageKind::Response => (is_style_sheet(&page), false),
+        PageKind::Robots => (false, false),
     };
-    match page.kind {
-        PageKind::Html | PageKind::Sitemap => {}
-        PageKind::Other => return passed_over(),
-        PageKind::Response | PageKind::Robots => return Ok(PageVerdict::Archived),
+    if !is_read {
+        return Ok(PageVerdict::PassedOver { links: is_page.then_some(no_links), records: vec![], discovered: 0 });
     }
     let config = &*config.of_page(&page);
     let url = parse(&page.context.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
@@ -137,6 +145,12 @@ fn verdict(
         headers: &page.headers,
         body: &body,
     };
+    if matches!(page.kind, PageKind::Other | PageKind::Response) {
+        let (found, sites) = requisites::of_style_sheet(&input, config);
+        let found = document::requisites(&page, (&found, &sites), now, config);
+        let (records, discovered) = discovered_records(found, partitions, now);
+        return Ok(PageVerdict::PassedOver { links: is_page.then_some(no_links), records, discovered });
+    }
     let (from, has_document) = match pass {
         Pass::First | Pass::Document(_) => (0, true),
         Pass::Links(progress) => (progress.read, false),
@@ -146,7 +160,7 @@ fn verdict(
             Ok(found) => found,
             Err(error) => {
                 tracing::debug!(topic_partition = %record.tp, offset = record.offset, %error, "sitemap passed over");
-                return passed_over();
+                return Ok(PageVerdict::PassedOver { links: Some(no_links), records: vec![], discovered: 0 });
             }
         },
         _ if has_document => (extract_after(&input, config, from), body.len()),
@@ -160,19 +174,19 @@ fn verdict(
     };
     let is_followed = extracted.is_followed(config.follow_nofollow);
     let continues = is_followed && progress.continues(bytes);
-    let found = match pass {
+    let mut found = match pass {
         Pass::Document(_) => vec![],
         Pass::First | Pass::Links(_) => document::discovered(&page, &extracted, progress.content, now, config),
     };
-    let discovered: usize = found.iter().map(|record| record.urls.len()).sum();
-    let found = found.into_iter().map(|found| {
-        let partition = partition_of(slot_of(&found.site), partitions);
-        produced(TopicPartition::new(DISCOVERED, partition), &found.site, encode(&found), now)
-    });
+    if matches!(pass, Pass::First) {
+        // After the links: a URL that is both is admitted as a page.
+        found.extend(document::requisites(&page, (&extracted.requisites, &extracted.sites), now, config));
+    }
+    let (found, discovered) = discovered_records(found, partitions, now);
     if continues || matches!(pass, Pass::Links(_)) {
         let pass = if continues { Pass::Links(progress) } else { Pass::Document(progress) };
         let next = PagePass { record: record.clone(), pass };
-        return Ok(PageVerdict::Discovered(Box::new(PassResult { records: found.collect(), discovered, next })));
+        return Ok(PageVerdict::Discovered(Box::new(PassResult { records: found, discovered, next })));
     }
 
     let mut counts = PageCounts {
@@ -190,12 +204,28 @@ fn verdict(
     let links = document::links_out(&page, &extracted);
     if page.kind == PageKind::Sitemap {
         counts.truncated = !extracted.truncated.is_empty();
-        return Ok(PageVerdict::Extracted(Box::new(PageResult { links, records: found.collect(), counts })));
+        return Ok(PageVerdict::Extracted(Box::new(PageResult { links, records: found, counts })));
     }
     let (document, truncated) = document_record(page, extracted, (record.tp.partition, now), config);
     counts.truncated = truncated;
     let records = std::iter::once(document).chain(found).collect();
     Ok(PageVerdict::Extracted(Box::new(PageResult { links, records, counts })))
+}
+
+/// Returns `true` for a style sheet whose requisites are requested and not too deep.
+fn is_style_sheet(page: &Page) -> bool {
+    let is_within = page.requisites.is_some() && depth_of_requisites(page.context.depth).is_some();
+    is_within && page.status == 200 && requisites::is_css(page.content_type.as_deref())
+}
+
+/// Returns the records of discovered URLs, and the number of these URLs.
+fn discovered_records(found: Vec<Discovered>, partitions: Partition, now: Millis) -> (Vec<Record>, usize) {
+    let discovered = found.iter().map(|record| record.urls.len()).sum();
+    let record = |found: Discovered| {
+        let partition = partition_of(slot_of(&found.site), partitions);
+        produced(TopicPartition::new(DISCOVERED, partition), &found.site, encode(&found), now)
+    };
+    (found.into_iter().map(record).collect(), discovered)
 }
 
 /// Returns the record of a page's document, and whether any part of it is cut.

@@ -31,6 +31,7 @@ mod attributes;
 pub mod body;
 pub mod charset;
 pub mod config;
+mod css;
 mod cut;
 pub mod document;
 pub mod extract;
@@ -40,6 +41,7 @@ pub mod metrics;
 pub mod pass;
 mod prescan;
 mod refresh;
+mod requisites;
 mod robots;
 mod scan;
 #[cfg(feature = "cluster")]
@@ -52,7 +54,7 @@ pub mod worker;
 
 pub use config::ExtractorConfig;
 pub use extract::{Extracted, PageInput, extract};
-pub use links::Link;
+pub use links::{Link, Requisite};
 pub use metrics::ExtractorMetrics;
 pub use stage::ExtractorStage;
 pub use worker::BlockingWorker;

@@ -1,7 +1,7 @@
 //! Resolution of links to absolute URLs and their sites.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use encoding_rs::{EncoderResult, Encoding, ISO_2022_JP, UTF_8};
 use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, WideDomains, resolve_encoded};
@@ -24,6 +24,15 @@ pub struct Link {
     /// Whether the target is named as a sitemap or feed.
     pub is_sitemap: bool,
     /// Index of the target's site in [`crate::Extracted::sites`].
+    pub site: usize,
+}
+
+/// A URL that a page needs to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requisite {
+    /// URL, absolute, without a fragment.
+    pub url: String,
+    /// Index of its site in [`crate::Extracted::sites`].
     pub site: usize,
 }
 
@@ -100,6 +109,23 @@ impl<'a> Resolver<'a> {
         found
     }
 
+    /// Returns the distinct requisites in order, without the page itself, up to a total length of their URLs.
+    pub(crate) fn requisites(&mut self, raw: &[String], page: &Url, mut room: usize) -> Vec<Requisite> {
+        let (mut found, mut known) = (Vec::with_capacity(raw.len()), HashSet::new());
+        known.insert(without_fragment(page.clone()));
+        for href in raw {
+            let Ok(url) = self.resolve(href) else { continue };
+            let site = self.sites.place(&url);
+            let url = without_fragment(url);
+            let Some(left) = room.checked_sub(url.len()) else { break };
+            room = left;
+            if known.insert(url.clone()) {
+                found.push(Requisite { url, site });
+            }
+        }
+        found
+    }
+
     /// Returns the sites of the links; the first is the page's own.
     pub(crate) fn into_sites(self) -> Vec<String> {
         self.sites.names
@@ -112,6 +138,11 @@ impl<'a> Resolver<'a> {
         let encode: QueryEncoding<'_> = &|query| encode_query(self.encoding, query);
         resolve_encoded(self.base, href, Some(encode))
     }
+}
+
+pub(crate) fn without_fragment(mut url: Url) -> String {
+    url.set_fragment(None);
+    url.into()
 }
 
 /// Encodes a query in an encoding. Characters that it lacks become percent-encoded character references (WHATWG URL,

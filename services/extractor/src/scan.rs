@@ -11,6 +11,7 @@ use orbweaver_url::MAX_URL_BYTES;
 
 use crate::ExtractorConfig;
 use crate::attributes::{Attribute, Attributes};
+use crate::requisites::Requisites;
 use crate::tag::Tag;
 use crate::text::{FoldedText, folded};
 use crate::{refresh, robots};
@@ -46,6 +47,8 @@ pub(crate) struct Scanned {
     pub(crate) truncated: Truncated,
     /// Number of links in the markup, of whatever scheme.
     pub(crate) links_seen: usize,
+    /// Requisites as written, if requested.
+    pub(crate) requisites: Vec<String>,
     /// Bytes of the whole text.
     pub(crate) text_bytes: usize,
 }
@@ -68,6 +71,8 @@ enum Sink {
     /// To the open link only.
     LinkOnly,
     Title,
+    /// A style sheet whose requisites are requested.
+    Style,
     Nowhere,
 }
 
@@ -79,6 +84,9 @@ struct Scan<'a> {
     text: FoldedText,
     title: FoldedText,
     link_text: FoldedText,
+    requisites: Option<Requisites>,
+    /// Style sheet of the open element.
+    css: Vec<u8>,
     /// Index of the open link among the links.
     open_link: Option<usize>,
     has_title: bool,
@@ -111,6 +119,8 @@ impl<'a> Scan<'a> {
             text: FoldedText::new(options.max_text_bytes),
             title: FoldedText::new(MAX_TITLE_BYTES),
             link_text: FoldedText::new(options.max_link_text_bytes),
+            requisites: Requisites::new(options),
+            css: Vec::new(),
             open_link: None,
             has_title: false,
             has_refresh: false,
@@ -131,6 +141,8 @@ impl<'a> Scan<'a> {
 
     fn finish(mut self) -> Scanned {
         self.close_link();
+        self.end_css();
+        self.found.requisites = self.requisites.take().map(|requisites| requisites.found).unwrap_or_default();
         self.found.truncated.text |= self.text.is_cut() || self.title.is_cut();
         self.found.text_bytes = self.text.total();
         self.found.text = self.text.take();
@@ -155,7 +167,7 @@ impl<'a> Scan<'a> {
         }
         let state = match tag {
             Tag::Script => State::ScriptData,
-            Tag::Hidden | Tag::Iframe | Tag::Xmp => State::RawText,
+            Tag::Style | Tag::Hidden | Tag::Iframe | Tag::Xmp => State::RawText,
             Tag::Title | Tag::TextArea => State::RcData,
             Tag::PlainText => State::PlainText,
             _ => return None,
@@ -168,6 +180,11 @@ impl<'a> Scan<'a> {
     fn start_shown(&mut self, tag: Tag) {
         if self.foreign > 0 {
             self.start_foreign(tag);
+        }
+        // Frames in `noscript` count page views; pictures there are often those that scripts load.
+        let is_counter = self.in_noscript && matches!(tag, Tag::Iframe | Tag::Frame);
+        if let Some(requisites) = self.requisites.as_mut().filter(|_| !is_counter) {
+            requisites.add_tag(&self.name, &self.attributes);
         }
         match tag {
             Tag::Block | Tag::Xmp | Tag::PlainText => self.break_word(),
@@ -190,7 +207,7 @@ impl<'a> Scan<'a> {
     fn start_foreign(&mut self, tag: Tag) {
         match tag {
             Tag::Block | Tag::Inline | Tag::Meta => self.end_foreign(),
-            Tag::Title | Tag::Desc | Tag::Script | Tag::Hidden if !self.self_closing => {
+            Tag::Title | Tag::Desc | Tag::Script | Tag::Style | Tag::Hidden if !self.self_closing => {
                 self.foreign_hidden.get_or_insert(tag);
             }
             _ => {}
@@ -222,11 +239,21 @@ impl<'a> Scan<'a> {
 
     fn choose_sink(&self) -> Sink {
         match self.raw {
-            _ if self.templates > 0 || self.foreign_hidden.is_some() => Sink::Nowhere,
+            _ if self.templates > 0 => Sink::Nowhere,
+            raw if self.requisites.is_some() && raw.or(self.foreign_hidden) == Some(Tag::Style) => Sink::Style,
+            _ if self.foreign_hidden.is_some() => Sink::Nowhere,
             Some(Tag::Title) if !self.has_title && !self.in_noscript => Sink::Title,
-            Some(Tag::Title | Tag::Script | Tag::Hidden | Tag::Iframe) => Sink::Nowhere,
+            Some(Tag::Title | Tag::Script | Tag::Style | Tag::Hidden | Tag::Iframe) => Sink::Nowhere,
             _ if self.in_noscript => Sink::LinkOnly,
             _ => Sink::Text,
+        }
+    }
+
+    /// Reads the style sheet that has ended, if any.
+    fn end_css(&mut self) {
+        if let Some(requisites) = self.requisites.as_mut().filter(|_| !self.css.is_empty()) {
+            requisites.add_css(&String::from_utf8_lossy(&self.css));
+            self.css.clear();
         }
     }
 
@@ -367,6 +394,7 @@ impl Emitter for &mut Scan<'_> {
         match self.sink {
             Sink::Nowhere => {}
             Sink::Title => self.title.push(text),
+            Sink::Style => self.css.extend_from_slice(text),
             sink => {
                 if sink == Sink::Text {
                     self.text.push(text);
@@ -404,6 +432,9 @@ impl Emitter for &mut Scan<'_> {
             state
         };
         self.sink = self.choose_sink();
+        if self.sink != Sink::Style {
+            self.end_css();
+        }
         state
     }
 
@@ -417,7 +448,7 @@ impl Emitter for &mut Scan<'_> {
     }
 
     fn init_attribute(&mut self) {
-        if !self.is_end && self.tag().has_attributes() {
+        if !self.is_end && (self.requisites.is_some() || self.tag().has_attributes()) {
             self.attributes.begin();
         }
     }

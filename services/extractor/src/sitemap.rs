@@ -46,6 +46,7 @@ pub(crate) fn extract_after(
         next: (later > 0).then_some(read),
         links: found.links,
         beyond: found.beyond,
+        requisites: vec![],
         truncated: Truncated {
             links: report.is_cut || report.too_long > 0 || resolver.truncated,
             ..Truncated::default()

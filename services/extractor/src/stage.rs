@@ -165,14 +165,17 @@ impl Stage for ExtractorStage {
                     let steps = vec![Step::Produce(result.records)];
                     actions.plans.push(Plan { steps, completes: vec![], token: Some(self.last_token) });
                 }
-                PageVerdict::PassedOver(links) => {
+                PageVerdict::PassedOver { links, records, discovered } => {
                     self.metrics.pages.with_label_values(&["passed_over"]).inc();
-                    let steps = vec![Step::Perform(vec![Write::Links(links)])];
-                    actions.plans.push(Plan { steps, completes: vec![origin], token: None });
-                }
-                PageVerdict::Archived => {
-                    self.metrics.pages.with_label_values(&["passed_over"]).inc();
-                    actions.completes.push(origin);
+                    self.metrics.discovered.inc_by(u64::try_from(discovered).unwrap_or(u64::MAX));
+                    let links = links.map(|links| Step::Perform(vec![Write::Links(links)]));
+                    let records = Some(records).filter(|records| !records.is_empty()).map(Step::Produce);
+                    let steps: Vec<_> = links.into_iter().chain(records).collect();
+                    if steps.is_empty() {
+                        actions.completes.push(origin);
+                    } else {
+                        actions.plans.push(Plan { steps, completes: vec![origin], token: None });
+                    }
                 }
                 PageVerdict::Rejected(reason) => {
                     self.metrics.pages.with_label_values(&["rejected"]).inc();

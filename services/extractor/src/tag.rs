@@ -14,7 +14,9 @@ pub(crate) enum Tag {
     Html,
     Title,
     Script,
-    /// `style`, `noembed`, `noframes`: not markup and not shown.
+    /// `style`: not markup and not shown, like `Hidden`.
+    Style,
+    /// `noembed`, `noframes`: not markup and not shown.
     Hidden,
     /// `textarea`.
     TextArea,
@@ -50,7 +52,8 @@ impl Tag {
             b"html" => Self::Html,
             b"title" => Self::Title,
             b"script" => Self::Script,
-            b"style" | b"noembed" | b"noframes" => Self::Hidden,
+            b"style" => Self::Style,
+            b"noembed" | b"noframes" => Self::Hidden,
             b"textarea" => Self::TextArea,
             b"xmp" => Self::Xmp,
             b"plaintext" => Self::PlainText,

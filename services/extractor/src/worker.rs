@@ -139,7 +139,8 @@ fn holding(mut verdict: PageVerdict, mut memory: Reservation) -> PageVerdict {
             (&mut result.records, links)
         }
         PageVerdict::Discovered(result) => (&mut result.records, 0),
-        PageVerdict::PassedOver(_) | PageVerdict::Archived | PageVerdict::Rejected(_) => return verdict,
+        PageVerdict::PassedOver { records, .. } => (records, 0),
+        PageVerdict::Rejected(_) => return verdict,
     };
     let bytes: usize = records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();
     memory.set(bytes + links);

@@ -121,6 +121,7 @@ impl ActiveDispatch {
             DiscoveryKind::Seed | DiscoveryKind::Recrawl => Purpose::PageOrSitemap,
             DiscoveryKind::Sitemap if context.chain.is_empty() && self.before.is_empty() => Purpose::Sitemap,
             DiscoveryKind::Sitemap => Purpose::PageOrSitemap,
+            DiscoveryKind::Requisite => Purpose::Requisite,
             DiscoveryKind::Link | DiscoveryKind::Redirect => Purpose::Page,
         }
     }

@@ -71,6 +71,9 @@ pub struct FetcherConfig {
     /// robots.txt. No outcome changes by it.
     #[serde(skip)]
     pub archive: bool,
+    /// Maximum number of requisites of each page that are fetched; `None` or 0: none.
+    #[serde(skip)]
+    pub requisites: Option<u32>,
     /// Longest `Crawl-delay` of a robots.txt that is obeyed: the URLs of a host with a longer one are refused as
     /// `crawl_delay`.
     #[serde(with = "Time::<SECOND, DAY>")]
@@ -196,6 +199,7 @@ impl Default for FetcherConfig {
             sitemaps: false,
             feeds: false,
             archive: false,
+            requisites: None,
             max_crawl_delay: Duration::from_hours(1),
             allow_private: false,
             robots_lifetime: Duration::from_hours(24),

@@ -15,7 +15,7 @@ use crate::{
     address, archive,
     body::PackedBody,
     classify::{Verdict, classify, retry_at, transient_failure},
-    client::{Attempt, Body, FetchError, HttpResponse},
+    client::{Attempt, Body, FetchError, HttpResponse, Purpose},
     gates::QueuedRequest,
     records::{
         add_answer, add_times, attempted, discovered_record, found_record, found_version, is_known, of_own_site,
@@ -86,7 +86,8 @@ impl FetcherStage {
     fn obey_rules(&mut self, mut active: Box<ActiveDispatch>, rules: &Arc<AgentRules>, at: &mut At<'_>) {
         let delay_ms = self.obeyed_delay(rules);
         active.set_crawl_delay(delay_ms);
-        if self.profile(&active).sitemaps && !active.is_elsewhere() {
+        let is_page = active.purpose() != Purpose::Requisite;
+        if self.profile(&active).sitemaps && is_page && !active.is_elsewhere() {
             let found = self.announced.sitemaps(&active, rules, &self.config.wide_domains, at.now);
             active.records.extend(found.iter().map(|found| found_record(found, self.ownership.partitions)));
         }

@@ -39,6 +39,8 @@ pub struct RequestProfile {
     pub(crate) feeds: bool,
     /// Whether every response is a page record, for the archive.
     pub(crate) archive: bool,
+    /// Maximum number of requisites of each page that are fetched, if any are.
+    pub(crate) requisites: Option<u32>,
 }
 
 impl RequestProfile {
@@ -79,6 +81,7 @@ impl RequestProfile {
             sitemaps: profile.sitemaps.unwrap_or(config.sitemaps),
             feeds: profile.feeds.unwrap_or(config.feeds),
             archive: profile.archive.unwrap_or(config.archive),
+            requisites: profile.requisites.or(config.requisites).filter(|most| *most > 0),
         }
     }
 

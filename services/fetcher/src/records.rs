@@ -224,6 +224,7 @@ pub(crate) fn page(
         main_text: profile.main_text,
         markdown: profile.markdown,
         feeds: profile.feeds,
+        requisites: profile.requisites,
         capture: answer.capture,
     }
 }
@@ -248,8 +249,8 @@ pub(crate) fn discovered_record(
         via: Some(active.requested().to_owned()),
         depth: context.depth,
         sighting: match context.sighting {
-            kind @ (DiscoveryKind::Seed | DiscoveryKind::Recrawl | DiscoveryKind::Sitemap) => kind,
             DiscoveryKind::Link | DiscoveryKind::Redirect => DiscoveryKind::Redirect,
+            kind => kind,
         },
         chain,
         trail: context.trail.clone(),
@@ -341,7 +342,8 @@ mod tests {
     /// Returns a profile with the longest agent.
     fn longest_profile(archive: bool) -> RequestProfile {
         let (html, main_text, markdown) = (Some(false), Some(false), Some(Markdown::Images));
-        let of_documents = FetchProfile { html, main_text, markdown, feeds: Some(true), ..FetchProfile::default() };
+        let of_documents = FetchProfile { html, main_text, markdown, ..FetchProfile::default() };
+        let of_documents = FetchProfile { feeds: Some(true), requisites: Some(u32::MAX), ..of_documents };
         let profile = FetchProfile { user_agent: Some("a".repeat(300)), archive: Some(archive), ..of_documents };
         RequestProfile::of_crawl(&FetcherConfig::default(), &profile)
     }

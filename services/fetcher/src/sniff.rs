@@ -58,8 +58,14 @@ impl Candidates {
     /// Body that is read for the archive alone: that of no page.
     pub(crate) const RESPONSE: Self = Self { html: false, sitemap: false, otherwise: Some(PageKind::Response) };
 
+    /// A body of any type is that of no page, but belongs to the crawl.
+    const OTHER: Self = Self { html: false, sitemap: false, otherwise: Some(PageKind::Other) };
+
     /// Returns the kinds that a body with this content type may be; `None` if it is not read.
     pub(crate) fn of(content_type: Option<&str>, purpose: Purpose, profile: &RequestProfile) -> Option<Self> {
+        if purpose == Purpose::Requisite {
+            return Some(Self::OTHER);
+        }
         let media_type = media_type(content_type);
         let kind = kind_of(content_type);
         let sitemap = profile.reads_sitemaps()
@@ -67,7 +73,7 @@ impl Candidates {
             && match purpose {
                 Purpose::Sitemap | Purpose::PageOrSitemap => true,
                 Purpose::Page => kind == Kind::Unknown || is_xml(media_type) || is_within(media_type, JSON_FEED),
-                Purpose::Robots => false,
+                Purpose::Robots | Purpose::Requisite => false,
             };
         let is_page = purpose != Purpose::Sitemap;
         let otherwise = match kind {
@@ -229,6 +235,15 @@ mod tests {
             (named, Some("image/png"), RSS, None),
         ] {
             assert_eq!(kind(purpose, content_type, body, true), expected, "{purpose:?} {content_type:?}");
+        }
+    }
+
+    #[test]
+    fn a_requisite_of_any_type_is_read_and_is_no_page() {
+        for content_type in [None, Some("text/html"), Some("image/png"), Some("text/css"), Some("text/xml")] {
+            for body in [b"<p>", RSS, b"\x89PNG"] {
+                assert_eq!(kind(Purpose::Requisite, content_type, body, true), Some(PageKind::Other));
+            }
         }
     }
 

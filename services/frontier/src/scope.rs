@@ -63,7 +63,7 @@ impl CrawlScopes {
 
     /// Returns why a URL is out of scope by now, if it is. A URL is compared only with a later version than the one
     /// that admitted it. The scope that seeds define only grows, so only depth and patterns can exclude a URL. A seed
-    /// is always in scope. No URL of a stopped crawl is.
+    /// is always in scope, a requisite unless it is excluded. No URL of a stopped crawl is.
     #[must_use]
     pub fn outside(&self, waiting: &FrontierUrl) -> Option<RuleRejection> {
         let Applied { version, rules, .. } = self.definitions.applied(&waiting.context.crawl)?;
@@ -76,7 +76,9 @@ impl CrawlScopes {
         if self.used.get(&waiting.context.crawl).is_some_and(|used| used > version) {
             return None;
         }
-        if rules.is_too_deep(waiting.context.depth) {
+        if waiting.context.sighting == DiscoveryKind::Requisite {
+            rules.refusal_of_requisite(waiting.context.key())
+        } else if rules.is_too_deep(waiting.context.depth) {
             Some(RuleRejection::TooDeep)
         } else {
             rules.refusal(waiting.context.key())

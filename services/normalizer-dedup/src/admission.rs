@@ -6,8 +6,10 @@ use std::{
 };
 
 use orbweaver_log::{ConsumerRecord, Partition};
-use orbweaver_messages::{Discovered, DiscoveryKind, FrontierUrl, Millis, SeenEntry, Trail, Traps, UrlContext};
-use orbweaver_scope::rank;
+use orbweaver_messages::{
+    Discovered, DiscoveryKind, FrontierUrl, Millis, REQUISITE_DEPTH, SeenEntry, Trail, Traps, UrlContext,
+};
+use orbweaver_scope::{rank, rank_of_depth};
 use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, admits};
 use orbweaver_stage::{Origin, Plan, Token};
 use orbweaver_url::{CrawlName, Fingerprint, SiteName, Slot, Url, WideDomains, parse, slot_of};
@@ -86,7 +88,8 @@ impl Admission<'_> {
         }
         let is_seed = record.sighting == DiscoveryKind::Seed;
         let by_user = is_seed || record.sighting == DiscoveryKind::Recrawl;
-        if !is_seed && self.rules.applied.rules.is_too_deep(record.depth) {
+        let is_any_depth = is_seed || record.sighting == DiscoveryKind::Requisite;
+        if !is_any_depth && self.rules.applied.rules.is_too_deep(record.depth) {
             self.counts.add(LinkOutcome::TooDeep, urls.len());
             return Ok(());
         }
@@ -148,7 +151,7 @@ impl Admission<'_> {
         // have changed.
         let mut judged = *sighting == DiscoveryKind::Seed;
         if !judged && self.recent.get(fingerprint).is_none() {
-            if let Err(end) = self.rules.judge(self.entries, &canonical, site) {
+            if let Err(end) = self.judge(link.record, &canonical) {
                 return Ok(Decision::Made(end));
             }
             judged = true;
@@ -173,7 +176,7 @@ impl Admission<'_> {
             self.recent.insert(link.as_found, known);
             return Ok(Decision::Made(LinkOutcome::Duplicate));
         }
-        if !judged && let Err(end) = self.rules.judge(self.entries, &canonical, site) {
+        if !judged && let Err(end) = self.judge(link.record, &canonical) {
             return Ok(Decision::Made(end));
         }
         if is_again && chain.iter().any(|before| *before == *link.text) {
@@ -181,14 +184,23 @@ impl Admission<'_> {
             return Ok(Decision::Made(LinkOutcome::Duplicate));
         }
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
-        let again = known.filter(|_| is_again);
+        // A requisite becomes a page.
+        let again = known.filter(|known| is_again && *known < REQUISITE_DEPTH);
         let waiting = waiting(link.record, (fingerprint, self.rules, again.unwrap_or(*depth)), url, key, self.now);
         self.admit_url(&waiting, again.is_some(), link);
         Ok(Decision::Made(match known {
             None => LinkOutcome::New,
-            Some(_) if is_again => LinkOutcome::Recrawled,
+            Some(_) if again.is_some() => LinkOutcome::Recrawled,
             Some(_) => LinkOutcome::Shallower,
         }))
+    }
+
+    fn judge(&self, found: &Discovered, canonical: &str) -> Result<(), LinkOutcome> {
+        if found.sighting == DiscoveryKind::Requisite {
+            self.rules.judge_requisite(canonical)
+        } else {
+            self.rules.judge(self.entries, canonical, &found.site)
+        }
     }
 
     fn admits(&self, known: Option<u16>, depth: u16) -> bool {
@@ -287,6 +299,11 @@ fn waiting(
         visit: 0,
     };
     let content = record.content.filter(|_| traps != Traps::Off);
-    let rank = rank(&definition.order, record.priority, depth, now);
+    let rank = if record.sighting == DiscoveryKind::Requisite {
+        // As heavy as a seed: its page is worth little without it.
+        rank(&definition.order, record.priority, 0, now).or(Some(rank_of_depth(0)))
+    } else {
+        rank(&definition.order, record.priority, depth, now)
+    };
     FrontierUrl { traps, rank, content, definition: rules.applied.version, ..FrontierUrl::admitted(context, now) }
 }

@@ -34,6 +34,12 @@ impl Rules<'_> {
         }
         self.applied.rules.refusal(canonical).map_or(Ok(()), |outside| Err(outside.into()))
     }
+
+    /// Checks whether a requisite with this canonical URL belongs to the crawl, as [`Self::judge`]: wherever it is, unless
+    /// it is excluded.
+    pub(crate) fn judge_requisite(&self, canonical: &str) -> Result<(), LinkOutcome> {
+        self.applied.rules.refusal_of_requisite(canonical).map_or(Ok(()), |outside| Err(outside.into()))
+    }
 }
 
 /// Parts of the web that seeds brought into scope, and whether each is durable in the log. An entry is written for the

@@ -125,6 +125,10 @@ pub struct CrawlArgs {
     /// type, robots.txt. On a cluster orbweaver-archiver writes them to its own directory.
     #[arg(long)]
     pub warc: bool,
+    /// Also archive what pages need to be shown, wherever it is: pictures, style sheets, scripts, fonts, media and frames; at
+    /// most N of each page or style sheet [default with the option: 500]. Only --exclude applies to it. Requires --warc.
+    #[arg(long, value_name = "N", requires = "warc", num_args = 0..=1, require_equals = true, default_missing_value = "500", value_parser = clap::value_parser!(u32).range(1..))]
+    pub requisites: Option<u32>,
     /// Also fetch from private and loopback addresses.
     #[arg(long)]
     pub allow_private: bool,

@@ -50,7 +50,11 @@ fn lines(path: &Path) -> Result<BTreeMap<String, Value>> {
         let value: Value =
             serde_json::from_str(line).with_context(|| format!("{name}, line {}: {line}", number + 1))?;
         let url = value["url"].as_str().with_context(|| format!("{name}, line {}: no url", number + 1))?.to_owned();
-        ensure!(found.insert(url, value).is_none(), "{name}, line {}: the URL was there before", number + 1);
+        // A requisite may become a page, and has a line as each.
+        let is_page = value["requisite"] != true;
+        let before = found.insert(url, value);
+        let is_new = before.is_none_or(|before| is_page && before["requisite"] == true);
+        ensure!(is_new, "{name}, line {}: the URL was there before", number + 1);
     }
     Ok(found)
 }

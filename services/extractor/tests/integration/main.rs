@@ -6,6 +6,7 @@ mod charset;
 mod fixture;
 mod hostile;
 mod passes;
+mod requisites;
 mod sitemaps;
 mod stage;
 mod vectors;

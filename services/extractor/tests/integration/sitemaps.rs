@@ -28,8 +28,8 @@ fn passes(page: &Page, body: &[u8], config: &ExtractorConfig) -> (Vec<Discovered
     let result = loop {
         match process(&next, (PARTITIONS, NOW), &mut bodies, config) {
             PageVerdict::Extracted(result) => break Some(*result),
-            PageVerdict::PassedOver(links) => {
-                assert!(links.links.is_empty());
+            PageVerdict::PassedOver { links, records, .. } => {
+                assert!(links.is_some_and(|links| links.links.is_empty()) && records.is_empty());
                 break None;
             }
             PageVerdict::Discovered(pass) => {

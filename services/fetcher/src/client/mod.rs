@@ -32,6 +32,8 @@ pub enum Purpose {
     PageOrSitemap,
     /// A sitemap or feed of whatever type; any other body is not read.
     Sitemap,
+    /// A requisite: a body of any type is read with status 200.
+    Requisite,
     /// A robots.txt: the body of any 2xx response is read.
     Robots,
 }

@@ -90,8 +90,14 @@ const SIGHTING_BITS: u32 = 4;
 const MOST_LOST: u8 = 15;
 const _: () = assert!(LOST_DISPATCHES <= MOST_LOST);
 
-const SIGHTINGS: [DiscoveryKind; 5] =
-    [DiscoveryKind::Seed, DiscoveryKind::Link, DiscoveryKind::Redirect, DiscoveryKind::Recrawl, DiscoveryKind::Sitemap];
+const SIGHTINGS: [DiscoveryKind; 6] = [
+    DiscoveryKind::Seed,
+    DiscoveryKind::Link,
+    DiscoveryKind::Redirect,
+    DiscoveryKind::Recrawl,
+    DiscoveryKind::Sitemap,
+    DiscoveryKind::Requisite,
+];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
 /// Appends a record.
@@ -184,7 +190,7 @@ mod tests {
                     key: (numbers.1 > 127).then(|| texts[2].clone()),
                     policy: Policy::PRESETS[usize::from(numbers.2 % 3)],
                     depth: numbers.0,
-                    sighting: SIGHTINGS[usize::from(numbers.1 % 3)],
+                    sighting: SIGHTINGS[usize::from(numbers.1) % SIGHTINGS.len()],
                     via: (numbers.2 > 127).then(|| texts[4].clone()),
                     chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
                     priority: i64::from(numbers.2 % 11).try_into().unwrap(),

@@ -34,7 +34,7 @@ impl<'a> Counted<'a> {
     /// Returns what counts of an outcome, if anything does.
     #[must_use]
     pub fn of(outcome: &'a Outcome) -> Option<Self> {
-        let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
+        let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.may_be_new_page();
         let counted = Self { pages: is_page.into(), bytes: outcome.bytes, crawl: &outcome.context.crawl };
         (counted.pages > 0 || counted.bytes > 0).then_some(counted)
     }

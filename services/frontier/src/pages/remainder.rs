@@ -24,12 +24,12 @@ impl Crawl {
 }
 
 impl PageCaps {
-    /// Returns the number of pages of a crawl that may be requested now, as [`PageCaps::slack`]; the cap of pages does not
-    /// apply to a revisit.
+    /// Returns the number of pages of a crawl that may be requested now, as [`PageCaps::slack`]; the cap of pages
+    /// applies only to URLs that may be new pages.
     #[must_use]
-    pub fn slack_of(&self, crawl: &CrawlName, is_revisit: bool) -> u64 {
+    pub fn slack_of(&self, crawl: &CrawlName, may_be_new_page: bool) -> u64 {
         match self.crawl(crawl) {
-            Some(known) if is_revisit && !known.is_held() => self.share_of(known, known.left_by_bytes()),
+            Some(known) if !may_be_new_page && !known.is_held() => self.share_of(known, known.left_by_bytes()),
             _ => self.slack(crawl),
         }
     }

@@ -1,8 +1,8 @@
 //! Site queues paused by their crawl's page cap, or with their crawl.
 //!
 //! A queue pauses when its next URL belongs to a crawl at its cap, or to a paused one. Reaching a cap thus costs one check
-//! per site and raising it one scheduling step, regardless of queue length; URLs keep their place. Revisits bring no
-//! further page: their queues pause only with their crawl.
+//! per site and raising it one scheduling step, regardless of queue length; URLs keep their place. Revisits
+//! and requisites bring no further page: their queues pause only with their crawl.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Millis, UrlContext};
@@ -30,7 +30,7 @@ impl PartitionFrontier {
     /// Pauses the URL's queue until its crawl may send requests again; the URL stays first.
     pub(super) fn pause_for_cap(&mut self, context: &UrlContext, entry: &IndexEntry, now: Millis) {
         self.sites.hold(entry, now);
-        self.held.entry((context.crawl.clone(), context.visit > 0)).or_default().push_back(entry.site);
+        self.held.entry((context.crawl.clone(), context.may_be_new_page())).or_default().push_back(entry.site);
     }
 
     /// Resumes as many queues per crawl as pages remain, up to `RESUME_BATCH`, which keeps a call short. Returns `true`
@@ -38,8 +38,8 @@ impl PartitionFrontier {
     pub(super) fn resume_after_cap(&mut self, turn: &DecisionContext<'_>) -> bool {
         let mut more = false;
         let Self { held, sites, .. } = self;
-        held.retain(|(crawl, is_revisit), waiting| {
-            let slack = turn.pages.slack_of(crawl, *is_revisit);
+        held.retain(|(crawl, may_be_new_page), waiting| {
+            let slack = turn.pages.slack_of(crawl, *may_be_new_page);
             for _ in 0..slack.min(RESUME_BATCH) {
                 let Some(site) = waiting.pop_front() else { break };
                 sites.resume_after_cap(site, turn.now);

@@ -88,7 +88,7 @@ struct Ending {
 
 impl Ending {
     fn of(outcome: &Outcome) -> Self {
-        let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.visit == 0;
+        let is_page = outcome.kind == OutcomeKind::Fetched && outcome.context.may_be_new_page();
         Self { depth: outcome.context.depth, event_ms: outcome.event_ms(), visit: EndedVisit::of(outcome), is_page }
     }
 }
@@ -278,7 +278,7 @@ impl PartitionFrontier {
                 passed_over += 1;
                 continue;
             }
-            if turn.pages.slack_of(&waiting.context.crawl, waiting.context.visit > 0) == 0 {
+            if turn.pages.slack_of(&waiting.context.crawl, waiting.context.may_be_new_page()) == 0 {
                 self.pause_for_cap(&waiting.context, &entry, turn.now);
                 passed_over += 1;
                 continue;

@@ -27,7 +27,7 @@ impl PartitionFrontier {
 
     /// Returns the entry of a newly queued URL, and learns the content of the page on which it was found.
     pub(super) fn placed(&mut self, entry: IndexEntry, waiting: &FrontierUrl) -> IndexEntry {
-        if waiting.context.visit > 0 {
+        if !waiting.context.may_be_new_page() {
             return entry;
         }
         self.patterns.learn(waiting);
@@ -60,8 +60,8 @@ impl PartitionFrontier {
         if waiting.traps == Traps::Off {
             return Ok(Some(Trail::default()));
         }
-        // A revisit is not a further URL of its pattern.
-        if waiting.context.visit > 0 {
+        // A revisit is not a further URL of its pattern, and a requisite leads to no page.
+        if !waiting.context.may_be_new_page() {
             return Ok(Some(waiting.context.trail.clone()));
         }
         let (pattern, verdict) = self.patterns.judge(waiting);

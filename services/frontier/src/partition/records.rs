@@ -120,6 +120,10 @@ impl PartitionFrontier {
                 });
                 known.written_at_ms = waiting.written_at_ms;
                 entry = IndexEntry { demoted: leased.demoted, ..entry.queued() };
+                if entry.site != leased.site {
+                    // A requisite that was discovered as a page. Its lease ends in the queue from which it was leased.
+                    self.recount(Some(&leased), Some(&entry), turn.now);
+                }
                 self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, known) });
             }
             // The partition's own record, read back. The plan that appended it completed the old one. A record without

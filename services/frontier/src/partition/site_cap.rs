@@ -55,7 +55,7 @@ impl PartitionFrontier {
 
     /// Returns the pages that may be fetched of the site of this URL, which `next` of the sites has returned.
     pub(super) fn site_slack(&self, entry: &IndexEntry, waiting: &FrontierUrl) -> SiteSlack {
-        let Some(max) = self.sites.max_pages_per_site(entry.crawl).filter(|_| waiting.context.visit == 0) else {
+        let Some(max) = self.sites.max_pages_per_site(entry.crawl).filter(|_| waiting.context.may_be_new_page()) else {
             return SiteSlack::Page;
         };
         let pages = self.site_pages.pages(entry.site);

@@ -2,7 +2,7 @@
 
 use orbweaver_frontier::{FrontierStage, metrics};
 use orbweaver_log::ConsumerRecord;
-use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, Outcome, OutcomeKind, topic};
+use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, Outcome, OutcomeKind, REQUISITE_DEPTH, topic};
 use orbweaver_stage::{Origin, Stage};
 use prometheus::Registry;
 
@@ -78,6 +78,25 @@ fn depth_and_patterns_refuse_and_a_seed_is_always_in_scope() {
     let (dispatched, refused) = ends(&receive(&mut stage, batch));
     assert_eq!(dispatched, ["a", "c"]);
     assert_eq!(refused, [pair("ab", "excluded"), pair("b", "too_deep")]);
+}
+
+#[test]
+fn a_requisite_is_in_scope_at_any_depth_and_without_an_include_pattern_unless_it_is_excluded() {
+    let mut stage = stage(&Registry::new());
+    follow(
+        &mut stage,
+        &play::definition(4, "docs", |definition| {
+            (definition.include, definition.exclude) = (vec!["/c".to_owned()], vec!["/a".to_owned()]);
+            definition.max_depth = Some(2);
+        }),
+    );
+    let requisite = |waiting: &mut FrontierUrl| {
+        (waiting.context.sighting, waiting.context.depth) = (DiscoveryKind::Requisite, REQUISITE_DEPTH);
+    };
+    let batch = vec![waiting(0, "a", requisite), waiting(1, "b", requisite), waiting(2, "d", |_| {})];
+    let (dispatched, refused) = ends(&receive(&mut stage, batch));
+    assert_eq!(dispatched, ["b"]);
+    assert_eq!(refused, [pair("d", "not_included"), pair("a", "excluded")]);
 }
 
 #[test]

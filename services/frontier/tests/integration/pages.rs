@@ -351,16 +351,16 @@ fn a_cap_of_bytes_leaves_as_many_pages_as_of_the_mean_size_and_the_end_of_a_craw
     let (mut pages, crawl) = (PageCaps::default(), "docs".parse::<CrawlName>().unwrap());
     pages.serve(0, 1, 1);
     pages.limit_further(&crawl, Some(100_000), None);
-    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true)), (7, 7), "of 16 KiB");
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, false)), (7, 7), "of 16 KiB");
     pages.outcome(0, 0, Some(Counted { crawl: &crawl, pages: 1, bytes: 5_000 }));
     assert_eq!(pages.slack(&crawl), 19);
     pages.add_lease(0, &crawl);
     pages.outcome(0, 1, Some(Counted { crawl: &crawl, pages: 0, bytes: 5_000 }));
     assert_eq!(pages.slack(&crawl), 8, "a revisit counts, and so does a dispatch");
     pages.limit(&crawl, Some(4));
-    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true)), (2, 8), "the cap of pages is not for revisits");
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, false)), (2, 8), "the cap of pages is not for revisits");
     pages.outcome(0, 2, Some(Counted { crawl: &crawl, pages: 1, bytes: 95_000 }));
-    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true), pages.is_at_cap(&crawl)), (0, 0, true));
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, false), pages.is_at_cap(&crawl)), (0, 0, true));
     let written = pages.write(0, LONG_MS);
     assert_eq!(written.iter().map(|count| (count.pages, count.bytes)).collect::<Vec<_>>(), [(2, 105_000)]);
     pages.limit(&crawl, None);
@@ -368,7 +368,7 @@ fn a_cap_of_bytes_leaves_as_many_pages_as_of_the_mean_size_and_the_end_of_a_craw
     pages.pass(999);
     assert_eq!((pages.slack(&crawl), pages.is_any_at_cap()), (u64::MAX, false));
     pages.pass(1_000);
-    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true), pages.is_at_cap(&crawl)), (0, 0, true));
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, false), pages.is_at_cap(&crawl)), (0, 0, true));
     pages.limit_further(&crawl, None, Some(2_000));
     pages.pass(1_000);
     assert_eq!((pages.slack(&crawl), pages.is_at_cap(&crawl)), (u64::MAX, false));
@@ -394,7 +394,7 @@ fn partitions_that_are_restored_together_add_to_the_share_once_all_are_open() {
     pages.assign(2);
     assert_eq!(pages.slack(&crawl), 8, "those that are open keep their share");
     pages.limit_further(&crawl, Some(100), None);
-    assert_eq!(pages.slack_of(&crawl, true), 75, "the cap of bytes is shared, too");
+    assert_eq!(pages.slack_of(&crawl, false), 75, "the cap of bytes is shared, too");
     pages.serve(2, 1, 4);
-    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, true)), (10, 100));
+    assert_eq!((pages.slack(&crawl), pages.slack_of(&crawl, false)), (10, 100));
 }

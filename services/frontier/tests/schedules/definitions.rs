@@ -3,7 +3,7 @@
 
 use orbweaver_frontier::{partition::PartitionFrontier, scope::CrawlScopes};
 use orbweaver_log::{ConsumerRecord, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, FrontierUrl, Millis, RevisitPolicy, encode, topic};
+use orbweaver_messages::{CrawlDefinition, FrontierUrl, Millis, REQUISITE_DEPTH, RevisitPolicy, encode, topic};
 
 pub(crate) const CRAWL: &str = "test";
 
@@ -18,7 +18,8 @@ impl Said {
     /// Returns `true` if a URL is in scope, computed in another way than by the frontier.
     pub(crate) fn is_inside(self, url: &str, depth: u16) -> bool {
         let last = url.bytes().last().unwrap_or_default();
-        (self.max_depth >= 3 || depth <= self.max_depth) && last.wrapping_sub(b'0') != self.digit
+        (self.max_depth >= 3 || depth <= self.max_depth || depth >= REQUISITE_DEPTH)
+            && last.wrapping_sub(b'0') != self.digit
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use orbweaver_messages::{DispatchId, Millis, OutcomeKind};
+use orbweaver_messages::{DiscoveryKind, DispatchId, Millis, OutcomeKind, REQUISITE_DEPTH};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
@@ -12,6 +12,8 @@ use crate::world::World;
 pub(crate) enum Op {
     /// A new URL of one of four sites is admitted.
     Admit(u8),
+    /// A new requisite of one of four sites is admitted.
+    Require(u8),
     /// A URL that was admitted before is admitted again.
     Again(u8),
     /// Forty pages of a trap, on one of four sites, lead to one URL of the trap each.
@@ -51,6 +53,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         4 => any::<u8>().prop_map(Op::Admit),
+        1 => any::<u8>().prop_map(Op::Require),
         1 => any::<u8>().prop_map(Op::Again),
         2 => any::<u8>().prop_map(Op::Flood),
         6 => kind.clone().prop_map(Op::Answer),
@@ -67,9 +70,17 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
 }
 
 impl World {
+    /// Admits a requisite.
+    fn require(&mut self, site: u8) {
+        let mut waiting = self.new_url(site, "");
+        (waiting.context.depth, waiting.context.sighting) = (REQUISITE_DEPTH, DiscoveryKind::Requisite);
+        self.admitted += u32::from(self.find(waiting));
+    }
+
     pub(crate) fn play(&mut self, op: &Op) {
         match *op {
             Op::Admit(site) => self.admit(site),
+            Op::Require(site) => self.require(site),
             Op::Again(demoted) => self.admit_again(demoted),
             Op::Flood(site) => (0..40).for_each(|_| self.admit_trap(site)),
             Op::Answer(kind) => self.answer(kind, 1),

@@ -19,12 +19,14 @@ impl World {
 
     /// Asserts that the pages of a site and its dispatches in flight, together with this one, do not exceed the cap.
     pub(crate) fn assert_below_site_cap(&self, dispatch: &Dispatch) {
-        let Some(max) = self.control.max_pages_per_site else { return };
+        let is_counted = dispatch.context.may_be_new_page();
+        let Some(max) = self.control.max_pages_per_site.filter(|_| is_counted) else { return };
         let site = &dispatch.context.site;
         let in_flight: BTreeSet<_> = self
             .in_flight
             .iter()
-            .filter(|other| other.context.site == *site && self.now < other.dispatched_at_ms + LEASE_MS)
+            .filter(|other| other.context.may_be_new_page() && other.context.site == *site)
+            .filter(|other| self.now < other.dispatched_at_ms + LEASE_MS)
             .map(|other| other.context.fingerprint)
             // An earlier dispatch may have ended the URL.
             .filter(|fingerprint| !self.ended.contains_key(fingerprint))
@@ -38,7 +40,8 @@ impl World {
     fn fetched_and_refused(&self) -> BTreeMap<SiteName, (u64, u64)> {
         let mut ended = BTreeSet::new();
         let mut by_site = BTreeMap::<SiteName, (u64, u64)>::new();
-        for outcome in self.outcomes.iter().filter(|outcome| outcome.kind.is_terminal()) {
+        let of_pages = self.outcomes.iter().filter(|outcome| outcome.context.may_be_new_page());
+        for outcome in of_pages.filter(|outcome| outcome.kind.is_terminal()) {
             let sum = by_site.entry(outcome.context.site.clone()).or_default();
             let is_first = ended.insert(outcome.context.fingerprint);
             match outcome.kind {

@@ -275,6 +275,10 @@ impl World {
         // As normalizer-dedup admits it.
         (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
         (again.context.visit, again.visits) = (0, None);
+        let is_page = !(demoted / 8).is_multiple_of(3) || demoted >= 192;
+        if again.context.sighting == DiscoveryKind::Requisite && is_page {
+            (again.context.sighting, again.context.depth) = (DiscoveryKind::Link, 2);
+        }
         again.context.depth = match demoted / 8 % 3 {
             0 => again.context.depth,
             1 => again.context.depth.saturating_sub(1),

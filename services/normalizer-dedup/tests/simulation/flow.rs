@@ -3,8 +3,8 @@
 use futures::FutureExt;
 use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, DiscoveryKind, Priority, Scope, ScopeEntry, SeenBatch, Trail, Traps, decode, encode,
-    topic,
+    CrawlDefinition, Discovered, DiscoveryKind, Priority, REQUISITE_DEPTH, Scope, ScopeEntry, SeenBatch, Trail, Traps,
+    decode, encode, topic,
 };
 use orbweaver_normalizer_dedup::{Config, LinkOutcome, NormalizerDedup};
 use orbweaver_scope::rank_of_depth;
@@ -89,6 +89,68 @@ fn a_url_that_is_requested_again_must_be_in_scope_and_is_admitted_if_it_is_new()
     assert_eq!(ends, [1, 1, 0]);
     assert_eq!(queued(&world, "https://example.org/new"), [(0, DiscoveryKind::Recrawl)]);
     assert_eq!(world.seen().len(), 2);
+}
+
+/// Returns requisites of a page of another site.
+fn requisites(site: &str, urls: &[&str]) -> Discovered {
+    Discovered { sighting: DiscoveryKind::Requisite, ..links(site, REQUISITE_DEPTH, urls) }
+}
+
+#[test]
+fn a_requisite_is_admitted_wherever_it_is_and_however_deep_unless_it_is_excluded() {
+    let mut world = World::defined(4, Scope::Host, Some(1));
+    world.seed("example.org");
+    live(&mut world);
+    let (picture, excluded) = ("https://cdn.example.net/a.png", "https://cdn.example.net/private/b.png");
+    world.links("example.net", 1, &[picture]);
+    world.discovered(&requisites("example.net", &[picture, excluded, picture]));
+    world.links("example.org", 2, &["https://example.org/deep"]);
+    world.discovered(&requisites("example.org", &["https://example.org/a.css"]));
+    let stage = live(&mut world);
+    let ends = [LinkOutcome::OutOfScope, LinkOutcome::Excluded, LinkOutcome::TooDeep, LinkOutcome::Duplicate];
+    assert_eq!(ends.map(|end| stage.tally().get(end)), [1; 4]);
+    for url in [picture, "https://example.org/a.css"] {
+        assert_eq!(queued(&world, url), [(REQUISITE_DEPTH, DiscoveryKind::Requisite)]);
+    }
+    let rank = world.waiting().into_iter().find(|waiting| waiting.context.url == picture).and_then(|found| found.rank);
+    assert_eq!((rank, world.waiting().len()), (Some(rank_of_depth(0)), 3));
+}
+
+#[test]
+fn a_requisite_that_is_linked_too_becomes_a_page_and_a_page_no_requisite() {
+    for max_depth in [None, Some(5)] {
+        let mut world = World::defined(4, Scope::Host, max_depth);
+        world.seed("example.org");
+        live(&mut world);
+        let (first, second) = ("https://example.org/1", "https://example.org/2");
+        world.discovered(&requisites("example.org", &[first]));
+        world.links("example.org", 2, &[second]);
+        live(&mut world);
+        world.links("example.org", 3, &[first]);
+        world.discovered(&requisites("example.org", &[second]));
+        live(&mut world);
+        world.links("example.org", 3, &[first]);
+        world.discovered(&Discovered { depth: u16::MAX, ..requisites("example.org", &[first, second]) });
+        live(&mut world);
+        assert_eq!(queued(&world, first), [(REQUISITE_DEPTH, DiscoveryKind::Requisite), (3, DiscoveryKind::Link)]);
+        assert_eq!(queued(&world, second), [(2, DiscoveryKind::Link)]);
+        assert!(world.is_complete());
+    }
+}
+
+#[test]
+fn a_requisite_that_a_user_requests_again_becomes_a_page_at_the_depth_of_a_seed() {
+    let mut world = World::defined(4, Scope::Host, None);
+    world.seed("example.org");
+    let url = "https://example.org/a";
+    world.discovered(&requisites("example.org", &[url]));
+    live(&mut world);
+    world.seed(&format!(r#"{{"url": "{url}", "recrawl": true}}"#));
+    live(&mut world);
+    assert_eq!(queued(&world, url)[1..], [(0, DiscoveryKind::Recrawl)]);
+    world.links("example.org", 1, &[url]);
+    live(&mut world);
+    assert_eq!(queued(&world, url).len(), 2, "it is known as a page");
 }
 
 #[test]

@@ -54,6 +54,11 @@ pub struct ProfileOptions {
     /// robots.txt; `--warc=false` ends that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub warc: Option<bool>,
+    /// Also archive what pages need to be shown, wherever it is: pictures, style sheets, scripts, fonts, media and frames; at
+    /// most N of each page or style sheet [default with the option: 500]; `--requisites=0` ends that. Only --exclude applies
+    /// to it. Requires --warc.
+    #[arg(long, value_name = "N", requires = "warc", num_args = 0..=1, require_equals = true, default_missing_value = "500")]
+    pub requisites: Option<u32>,
     /// Add the decoded body to each document; `--html=false` leaves it out if the services add it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub html: Option<bool>,
@@ -89,6 +94,7 @@ impl ProfileOptions {
             sitemaps: self.sitemaps,
             feeds: self.feeds,
             archive: self.warc,
+            requisites: self.requisites,
             html: self.html,
             main_text: self.main_text,
             markdown: self.markdown,
@@ -112,6 +118,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             sitemaps: args.sitemaps.then_some(true),
             feeds: args.feeds.then_some(true),
             warc: args.warc.then_some(true),
+            requisites: args.requisites,
             html: args.html.then_some(true),
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
@@ -134,6 +141,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         sitemaps: given.sitemaps.or(present.sitemaps),
         feeds: given.feeds.or(present.feeds),
         archive: given.archive.or(present.archive),
+        requisites: given.requisites.or(present.requisites),
         html: given.html.or(present.html),
         main_text: given.main_text.or(present.main_text),
         markdown: given.markdown.or(present.markdown),
@@ -153,6 +161,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         sitemaps,
         feeds,
         archive,
+        requisites,
         html,
         main_text,
         markdown,
@@ -170,6 +179,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("sitemaps", yes_or_no(*sitemaps)),
         ("feeds", yes_or_no(*feeds)),
         ("archive", yes_or_no(*archive)),
+        ("requisites", requisites.map(|most| format!("{} of each page at most", number(most.into())))),
         ("html", yes_or_no(*html)),
         ("main text", yes_or_no(*main_text)),
         ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
@@ -213,6 +223,7 @@ mod tests {
             "--sitemaps",
             "--feeds=false",
             "--warc",
+            "--requisites",
             "--html",
             "--accept",
             "image/*,application/pdf",
@@ -233,7 +244,7 @@ mod tests {
         let markdown = Some(Markdown::Images);
         let of_documents = FetchProfile { html, main_text, markdown, ..expected };
         let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
-        let of_sites = FetchProfile { archive: Some(true), ..of_sites };
+        let of_sites = FetchProfile { archive: Some(true), requisites: Some(500), ..of_sites };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });
         assert_eq!(merge(third.clone(), &given(&[])), third);
     }

@@ -243,6 +243,7 @@ impl Pipeline {
             sitemaps: settings.sitemaps,
             feeds: settings.feeds,
             archive: settings.warc,
+            requisites: settings.requisites,
             allow_private: settings.allow_private,
             default_interval_ms: settings.rate.interval_ms(),
             wide_domains: wide(settings)?,

@@ -159,6 +159,7 @@ pub fn outcomes(tally: &Tally) -> Vec<String> {
             parts.push(format!("{} {what}{detail}", number(count)));
         }
     };
+    add(tally.requisites, "requisites", None);
     add(tally.unchanged, "unchanged", None);
     add(tally.redirected, "redirected", None);
     add(tally.refused.values().sum(), "refused", Some(&tally.refused));

@@ -70,6 +70,8 @@ pub struct Settings {
     pub feeds: bool,
     #[serde(default)]
     pub warc: bool,
+    #[serde(default)]
+    pub requisites: Option<u32>,
     pub allow_private: bool,
     pub follow_nofollow: bool,
     pub html: bool,
@@ -117,6 +119,7 @@ impl Settings {
             sitemaps: args.sitemaps,
             feeds: args.feeds,
             warc: args.warc,
+            requisites: args.requisites,
             allow_private: args.allow_private || args.demo,
             follow_nofollow: args.follow_nofollow,
             html: args.html,
@@ -140,6 +143,7 @@ impl Settings {
         }
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
         check.given("--markdown", Some(self.markdown.name()), args.markdown.map(Markdown::name));
+        check.given("--requisites", self.requisites, args.requisites);
         check.given("--traps", Some(self.traps.name()), args.extent.traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect();

@@ -9,7 +9,7 @@ use std::{
 
 use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition, topic_partitions};
 use orbweaver_messages::{
-    CRAWL_HEADER, FINGERPRINT_HEADER, Outcome, OutcomeKind, PageChange, VISIT_HEADER, decode,
+    CRAWL_HEADER, DiscoveryKind, FINGERPRINT_HEADER, Outcome, OutcomeKind, PageChange, VISIT_HEADER, decode,
     topic::{CHANGES, DOCUMENTS},
 };
 use orbweaver_url::{CrawlName, Fingerprint};
@@ -34,6 +34,8 @@ struct UrlLine<'a> {
     content_type: Option<&'a str>,
     bytes: u64,
     depth: u16,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    requisite: bool,
     via: Option<&'a str>,
     attempts: u8,
     time: String,
@@ -176,7 +178,9 @@ impl ResultFiles {
         if !outcome.kind.is_terminal() {
             self.checkpoint.tally.passed(&outcome);
         } else {
-            let visit = (outcome.context.fingerprint, outcome.context.visit);
+            // A requisite that becomes a page has another line as such.
+            let number = if is_requisite(&outcome) { u32::MAX } else { outcome.context.visit };
+            let visit = (outcome.context.fingerprint, number);
             if self.add(Kind::Urls, visit, || line(&url_line(&outcome)))? {
                 self.checkpoint.tally.ended(&outcome);
             }
@@ -311,6 +315,10 @@ fn change_line(change: &PageChange) -> ChangeLine<'_> {
     }
 }
 
+fn is_requisite(outcome: &Outcome) -> bool {
+    outcome.context.sighting == DiscoveryKind::Requisite
+}
+
 fn url_line(outcome: &Outcome) -> UrlLine<'_> {
     UrlLine {
         url: outcome.context.key(),
@@ -320,6 +328,7 @@ fn url_line(outcome: &Outcome) -> UrlLine<'_> {
         content_type: outcome.content_type.as_deref(),
         bytes: outcome.bytes,
         depth: outcome.context.depth,
+        requisite: is_requisite(outcome),
         via: outcome.context.via.as_deref(),
         attempts: outcome.attempt,
         time: rfc3339(outcome.ended_at_ms),

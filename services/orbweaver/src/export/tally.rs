@@ -8,15 +8,18 @@ use std::{
     },
 };
 
-use orbweaver_messages::{ChangeKind, Outcome, OutcomeKind};
+use orbweaver_messages::{ChangeKind, DiscoveryKind, Outcome, OutcomeKind};
 use serde::{Deserialize, Serialize};
 
 /// Counts of the lines in `urls.jsonl` and `documents.jsonl`; part of the checkpoint, and therefore exact even after a
 /// crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Fetched pages: outcome `fetched`.
+    /// Fetched pages: outcome `fetched`, without requisites.
     pub fetched: u64,
+    /// Fetched requisites.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requisites: u64,
     /// Lines of `documents.jsonl`.
     pub documents: u64,
     /// Outcome `unchanged`.
@@ -46,6 +49,7 @@ impl Tally {
     pub fn ended(&mut self, outcome: &Outcome) {
         self.bytes += outcome.bytes;
         match outcome.kind {
+            OutcomeKind::Fetched if outcome.context.sighting == DiscoveryKind::Requisite => self.requisites += 1,
             OutcomeKind::Fetched => self.fetched += 1,
             OutcomeKind::Unchanged => self.unchanged += 1,
             OutcomeKind::Redirected => self.redirected += 1,
@@ -73,8 +77,14 @@ impl Tally {
     /// content type.
     #[must_use]
     pub fn answered(&self) -> u64 {
-        self.fetched + self.unchanged + self.redirected + self.refused.get("content_type").copied().unwrap_or_default()
+        let others = self.unchanged + self.redirected;
+        self.fetched + self.requisites + others + self.refused.get("content_type").copied().unwrap_or_default()
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde expects")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn count(counts: &mut BTreeMap<String, u64>, reason: Option<&str>) {

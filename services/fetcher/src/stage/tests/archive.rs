@@ -1,6 +1,6 @@
 //! Responses for the archive.
 
-use orbweaver_messages::{Capture, PageKind, PageVersion, Protocol};
+use orbweaver_messages::{Capture, Discovered, DiscoveryKind, PageKind, PageVersion, Protocol, REQUISITE_DEPTH};
 
 use super::*;
 
@@ -52,6 +52,35 @@ fn pages(around: &Surroundings) -> Vec<(Page, Vec<u8>)> {
         (decode("page", header).unwrap(), record.value.as_deref().unwrap().to_vec())
     };
     around.records(topic::PAGES).iter().map(page).collect()
+}
+
+#[test]
+fn a_requisite_of_any_type_is_fetched_and_the_target_of_its_redirect_is_one() {
+    let mut around = Surroundings::unlimited();
+    around.define(5, "kept", |definition| {
+        (definition.profile.archive, definition.profile.requisites) = (Some(true), Some(7));
+    });
+    // As the client reads it.
+    let image = captured(Ok(HttpResponse { kind: PageKind::Other, ..other(200, None).unwrap() }));
+    around.client.on("https://a.example/image", image);
+    around.client.on("https://a.example/moved", other(301, Some("https://b.example/image")));
+    for (sequence, path) in ["image", "moved"].into_iter().enumerate() {
+        let mut ready = around.ready(&format!("https://a.example/{path}"), sequence as u64);
+        let context = &mut ready.dispatch.context;
+        (context.crawl, context.sighting) = ("kept".parse().unwrap(), DiscoveryKind::Requisite);
+        context.depth = REQUISITE_DEPTH;
+        around.deliver(&ready);
+        around.pass(100);
+    }
+    let kinds: Vec<_> = around.outcomes().iter().map(|outcome| outcome.kind).collect();
+    assert_eq!(kinds, [OutcomeKind::Fetched, OutcomeKind::Redirected]);
+    let (page, body) = &pages(&around)[0];
+    assert_eq!((page.kind, page.requisites, body.is_empty()), (PageKind::Other, Some(7), false));
+    let found = around.records(topic::DISCOVERED);
+    let found: Vec<Discovered> =
+        found.iter().map(|record| decode("discovered", record.value.as_ref()).unwrap()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].sighting, found[0].depth), (DiscoveryKind::Requisite, REQUISITE_DEPTH));
 }
 
 #[test]

@@ -89,3 +89,13 @@ fn a_dispatch_that_is_left_to_another_fetcher_does_not_take_its_sitemaps_with_it
     around.pass(40_000);
     assert_eq!(urls(&around), ["maps https://a.example/map.xml"]);
 }
+
+#[test]
+fn a_requisite_discovers_no_sitemaps() {
+    let mut around = with_sitemaps("Sitemap: /map.xml\n");
+    let mut requisite = of_crawl(&around, "maps", "one", 0);
+    requisite.dispatch.context.sighting = DiscoveryKind::Requisite;
+    around.deliver(&requisite);
+    around.pass(5000);
+    assert_eq!((around.outcomes().len(), urls(&around)), (1, vec![]));
+}
