@@ -21,8 +21,6 @@ use super::{
 /// Source of a report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// Output directory of the crawl.
-    pub(super) dir: &'a Path,
     /// Canonicalization policy of the crawl.
     pub(super) policy: Policy,
     /// Set once the report is interrupted.
@@ -33,6 +31,20 @@ impl Source<'_> {
     /// Returns an error once the report is interrupted.
     pub(super) fn check(&self) -> Result<(), ReportError> {
         if self.stop.load(Ordering::Relaxed) { Err(ReportError::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Result files of a crawl.
+#[derive(Debug)]
+pub(super) struct Files {
+    urls: Lines,
+    documents: Lines,
+}
+
+impl Files {
+    /// Finds the files in the output directory of a crawl.
+    pub(super) fn find(dir: &Path) -> Result<Self, ReportError> {
+        Ok(Self { urls: Lines::find(dir, "urls.jsonl")?, documents: Lines::find(dir, "documents.jsonl")? })
     }
 }
 
@@ -83,10 +95,14 @@ impl Gathered {
 }
 
 /// Reads the results, as far as these sections need them.
-pub(super) fn gather(source: Source<'_>, temporary: &Temporary, sections: &[Section]) -> Result<Gathered, ReportError> {
-    let (urls, documents) = (Lines::find(source.dir, "urls.jsonl")?, Lines::find(source.dir, "documents.jsonl")?);
-    let interest = interest(source, &urls)?;
-    let (ends, are_urls_cut) = ends(source, &urls, &interest, temporary.table("ends")?)?;
+pub(super) fn gather(
+    source: Source<'_>,
+    files: &Files,
+    temporary: &Temporary,
+    sections: &[Section],
+) -> Result<Gathered, ReportError> {
+    let interest = interest(source, &files.urls)?;
+    let (ends, are_urls_cut) = ends(source, &files.urls, &interest, temporary.table("ends")?)?;
     let mut reader = DocumentReader {
         source,
         interest: &interest,
@@ -100,7 +116,7 @@ pub(super) fn gather(source: Source<'_>, temporary: &Temporary, sections: &[Sect
         versions: temporary.table("versions")?,
         notes: Notes::default(),
     };
-    let are_documents_cut = documents.each(|line| {
+    let are_documents_cut = files.documents.each(|line| {
         source.check()?;
         match parsed(line) {
             Ok(document) => reader.take(&document),

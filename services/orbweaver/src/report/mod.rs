@@ -38,7 +38,7 @@ use std::{
 
 use args::{Format, LinksArgs, ReportCommand, Section};
 use error::ReportError;
-use gather::{Gathered, Notes, Source, gather};
+use gather::{Files, Gathered, Notes, Source, gather};
 use orbweaver_url::Policy;
 use sections::Totals;
 use serde::Deserialize;
@@ -109,9 +109,10 @@ fn report_to_stdout(args: &LinksArgs, stop: &AtomicBool) -> Result<Totals, Failu
 /// Writes the report to `out`.
 fn report(args: &LinksArgs, stop: &AtomicBool, out: &mut dyn Write) -> Result<Totals, ReportError> {
     let policy = policy(&args.dir, args.canonical)?;
-    let source = Source { dir: &args.dir, policy, stop };
+    let source = Source { policy, stop };
+    let files = Files::find(&args.dir)?;
     let temporary = Temporary::create(args.temp.as_deref().unwrap_or(&args.dir))?;
-    let gathered = gather(source, &temporary, &args.sections())?;
+    let gathered = gather(source, &files, &temporary, &args.sections())?;
     notice_peculiarities(&gathered.notes, policy);
     let mut totals = Totals::default();
     print(args, (source, &gathered), out, &mut totals)?;

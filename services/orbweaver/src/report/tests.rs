@@ -196,6 +196,9 @@ fn results_that_are_none_are_named_and_a_line_that_a_crawl_has_not_completed_is_
     let error = report_on(dir.path(), &[]).unwrap_err();
     assert!(error.to_string().contains("urls.jsonl"), "{error}");
     assert_eq!(Failure::from(error).code(), 66);
+    let none = args(&dir.path().join("none"), &[]);
+    let error = report(&none, &AtomicBool::new(false), &mut vec![]).unwrap_err();
+    assert_eq!(Failure::from(error).code(), 66);
     small().write(dir.path());
     let urls = fs::read_to_string(dir.path().join("urls.jsonl")).unwrap();
     fs::write(dir.path().join("urls.jsonl"), format!("{urls}{}", r#"{"url":"http://a.test/cut","outco"#)).unwrap();
