@@ -127,6 +127,7 @@ mod tests {
         let mut filling = temporary.table("numbers").unwrap();
         let key = |number: u32| format!("{:08}", number.wrapping_mul(7_919) % 40_000).into_bytes();
         for number in 0..80_000u32 {
+            filling.insert(key(number), &0).unwrap();
             filling.insert(key(number), &number).unwrap();
             if number % 9_000 == 0 {
                 filling.write_run().unwrap();
