@@ -41,6 +41,9 @@ pub enum Command {
     #[cfg(feature = "cluster")]
     #[command(flatten)]
     Cluster(crate::cluster::args::ClusterCommand),
+    /// Report on the results of a crawl.
+    #[command(subcommand)]
+    Report(crate::report::args::ReportCommand),
     /// Show the canonical form, site, slot and fingerprint of URLs, one JSON line per URL.
     Url(UrlArgs),
     /// Show the document that a crawl would extract from an HTML file, as one JSON line.

@@ -6,6 +6,9 @@ use std::process::ExitCode;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
+    /// The command did its work, and found what it looks for (exit code 1).
+    #[error("{0}")]
+    Found(String),
     /// The command line is wrong (exit code 64).
     #[error("{0}")]
     Usage(String),
@@ -35,10 +38,11 @@ pub fn failed(error: impl std::fmt::Display) -> Failure {
 }
 
 impl Failure {
-    /// Returns the exit code, as in `sysexits.h`.
+    /// Returns the exit code: 1, or one of `sysexits.h`.
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
+            Self::Found(_) => 1,
             Self::Usage(_) => 64,
             Self::Unprocessed(_) => 65,
             Self::Input(_) => 66,

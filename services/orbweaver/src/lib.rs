@@ -6,6 +6,7 @@
 //! | [`export`] | results as files, each line exactly once |
 //! | `cluster` | `orbweaver crawl --brokers`, `seed`, `status`, `crawls`, `site`, `topics`, `consumers`, `dead-letters` |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
+//! | [`report`] | `orbweaver report links`: broken links, redirects and titles of a crawl |
 //! | [`replay`] | `orbweaver replay`: measures the deduplication with URLs whose correct results are known |
 //! | [`mod@bench`] | `orbweaver bench` |
 //! | [`durable`] | files and directories that survive a power cut |
@@ -31,6 +32,7 @@ pub mod exit;
 pub mod export;
 pub mod logging;
 pub mod replay;
+pub mod report;
 pub mod tools;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
@@ -55,6 +57,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         cli::Command::Crawl(args) => run_crawl(args, &matches),
         #[cfg(feature = "cluster")]
         cli::Command::Cluster(command) => cluster::run(command),
+        cli::Command::Report(command) => report::run(command),
         cli::Command::Url(args) => tools::url::run(args),
         cli::Command::Extract(args) => tools::extract::run(args),
         cli::Command::Robots(args) => tools::robots::run(args),

@@ -10,6 +10,7 @@ mod killed;
 mod memory;
 mod options;
 mod polite;
+mod report;
 mod requisites;
 mod revisits;
 mod scope;
