@@ -126,7 +126,7 @@ pub(super) async fn run(args: &CrawlsDelete) -> Result<(), Failure> {
         definition::revise(&log, &name, |_| deletion, None, SystemClock.now()).await?;
         // Once all frontiers have read that, they write no settings of the crawl: the proof needs an answer of each.
         leave_pipeline(&log, &name, args.max_time).await?;
-        Ok((urls, forget_settings(&log, &name, SystemClock.now()).await?))
+        Ok::<_, Failure>((urls, forget_settings(&log, &name, SystemClock.now()).await?))
     };
     let (urls, settings) = tokio::select! {
         done = steps => done?,
