@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use orbweaver_messages::Protocol;
+use orbweaver_messages::{DiscoveryKind, Protocol};
 use orbweaver_url::CrawlName;
 use orbweaver_warc as warc;
 
@@ -36,7 +36,8 @@ pub(crate) fn metadata(response: &Response<'_>) -> Vec<(&'static str, String)> {
     let Response { page, capture, .. } = response;
     let via = page.context.via.iter().map(|via| ("via", via.clone()));
     let fetch_time = page.fetched_at_ms.saturating_sub(capture.requested_at_ms).max(0);
-    via.chain([("fetchTimeMs", fetch_time.to_string()), ("depth", page.context.depth.to_string())]).collect()
+    let depth = (page.context.sighting != DiscoveryKind::Requisite).then(|| ("depth", page.context.depth.to_string()));
+    via.chain([("fetchTimeMs", fetch_time.to_string())]).chain(depth).collect()
 }
 
 /// Returns the capture of a response; `metadata` are the fields of [`metadata`].

@@ -33,7 +33,8 @@ struct UrlLine<'a> {
     status: Option<u16>,
     content_type: Option<&'a str>,
     bytes: u64,
-    depth: u16,
+    /// `None` for a requisite.
+    depth: Option<u16>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     requisite: bool,
     via: Option<&'a str>,
@@ -327,7 +328,7 @@ fn url_line(outcome: &Outcome) -> UrlLine<'_> {
         status: outcome.status,
         content_type: outcome.content_type.as_deref(),
         bytes: outcome.bytes,
-        depth: outcome.context.depth,
+        depth: (!is_requisite(outcome)).then_some(outcome.context.depth),
         requisite: is_requisite(outcome),
         via: outcome.context.via.as_deref(),
         attempts: outcome.attempt,

@@ -89,7 +89,13 @@ async fn with_requisites_an_archive_has_what_its_pages_need_and_no_further_page(
         let body = std::fs::read(second.path().join(name))?;
         ensure!(bodies(other.start_url(), name).map(|found| &found.body).eq([&body]), "{name} is not archived once");
         let line = &output.urls[&format!("{}{name}", other.start_url())];
-        ensure!(line["outcome"] == "fetched" && line["requisite"] == true && line["via"].as_str().is_some(), "{line}");
+        ensure!(
+            line["outcome"] == "fetched"
+                && line["requisite"] == true
+                && line["depth"].is_null()
+                && line["via"].as_str().is_some(),
+            "{line}"
+        );
     }
     for name in ["own.png", "logo.png", "linked.html"] {
         ensure!(bodies(pages.start_url(), name).next().is_some(), "{name} is not archived");
