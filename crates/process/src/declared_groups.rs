@@ -98,7 +98,7 @@ async fn change(log: &dyn Log, edit: impl Fn(&Consumers) -> Option<ConsumerGroup
 }
 
 /// Declares a group, and commits its start position where it has none. Returns once no deletion can pass it, which may
-/// take [`SWEPT`]; `announce` is called with the remaining time before a wait.
+/// take 36 s; `announce` is called with the remaining time before a wait.
 ///
 /// # Errors
 /// If a start position is missing, and the group has members.
