@@ -15,17 +15,17 @@ pub enum ReportCommand {
 /// Arguments of `orbweaver report links`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Broken is a URL whose last outcome is `gone`: an error status, a failed lookup or connection, TLS, timeout, a redirect
-loop, too many redirects; also one that redirects there. Not broken: URLs that the crawl refused (robots.txt, content type,
-traps), or did not request because they are out of its scope. A running or stopped crawl is reported as far as its
+Broken is a URL whose last outcome is `gone`: an error status, a failed lookup or connection, TLS, timeout, a redirect \
+loop, too many redirects; also one that redirects there. Not broken: URLs that the crawl refused (robots.txt, content type, \
+traps), or did not request because they are out of its scope. A running or stopped crawl is reported as far as its \
 results are written.
 
-Columns of the CSV (and fields of the JSON lines) of broken and redirects, one line per link: url, result (ok, broken,
-loop, refused, not_crawled, unchecked), status and reason at the end of the redirects, hops, chain, final_url, via,
-page, link_url, text, rel; of titles, one line per page: site, title, url. In CSV, a cell that begins with =, +, -, @, a
+Columns of the CSV (and fields of the JSON lines) of broken and redirects, one line per link: url, result (ok, broken, \
+loop, refused, not_crawled, unchecked), status and reason at the end of the redirects, hops, chain, final_url, via, \
+page, link_url, text, rel; of titles, one line per page: site, title, url. In CSV, a cell that begins with =, +, -, @, a \
 tab or a carriage return gets a leading apostrophe, since spreadsheets would evaluate it.
 
-Exit codes: 0 report written, 1 with --fail if there are broken links, 64 usage error, 66 results unreadable,
+Exit codes: 0 report written, 1 with --fail if there are broken links, 64 usage error, 66 results unreadable, \
 73 output unusable, 74 temporary files unusable, 75 interrupted.
 
 Examples:

@@ -67,6 +67,7 @@ pub fn run(command: &ReportCommand) -> Result<(), Failure> {
     }
     let totals = block_on(1, Duration::ZERO, interruptible(args.clone()))?;
     match totals.broken {
+        1 if args.fail => Err(Failure::Found("1 URL is broken".to_owned())),
         broken if broken > 0 && args.fail => Err(Failure::Found(format!("{broken} URLs are broken"))),
         _ => Ok(()),
     }
