@@ -4,7 +4,7 @@ use orbweaver_messages::{CLOCK_MARGIN_MS, Outcome, ReadyDispatch};
 
 #[allow(clippy::unwrap_used, reason = "examples are part of the checkout")]
 fn example<T: serde::de::DeserializeOwned>(file: &str) -> T {
-    let path = format!("{}/../../schemas/examples/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("../../schemas/examples/{file}");
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 

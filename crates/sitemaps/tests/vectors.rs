@@ -9,7 +9,7 @@ use orbweaver_sitemaps::{Format, milliseconds, read, sniff};
 use serde_json::Value;
 
 fn rows(file: &str) -> Vec<Value> {
-    let path = format!("{}/tests/vectors/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("tests/vectors/{file}");
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
