@@ -67,8 +67,8 @@ impl UrlContext {
         }
     }
 
-    /// Returns `true` if a page may be found that was not fetched before: what limits the pages of a crawl applies to
-    /// it, unlike to a revisit or a requisite.
+    /// Returns `true` if a page may be found that was not fetched before. Limits on the pages of a crawl apply then, and
+    /// not to a revisit or a requisite.
     #[must_use]
     pub fn may_be_new_page(&self) -> bool {
         self.visit == 0 && self.sighting != DiscoveryKind::Requisite

@@ -200,8 +200,7 @@ mod tests {
         member.close().await.unwrap();
     }
 
-    /// Settles the start of a group while deletions that began earlier pass it. Returns its commit and the time that
-    /// it took.
+    /// Settles the start of a group while deletions that began earlier pass it. Returns its commit and the duration.
     async fn settled(at: StartAt, known_for: Duration, deletions: &[Offset]) -> (Offset, Duration) {
         let (log, begun) = (five_documents().await, Instant::now());
         let mut deletions = deletions.iter();

@@ -98,7 +98,7 @@ impl<'a> Resolver<'a> {
             pass_room = pass_room.saturating_sub(bytes);
             room = room.filter(|_| found.links.len() < options.max_links).and_then(|room| room.checked_sub(bytes));
             let nofollow = rel.split(' ').any(|word| word.eq_ignore_ascii_case("nofollow"));
-            let site = self.sites.place(&url);
+            let site = self.sites.index_of(&url);
             let url = String::from(url);
             if room.is_some() {
                 found.links.push(Link { url, text, rel, nofollow, is_sitemap, site });
@@ -115,7 +115,7 @@ impl<'a> Resolver<'a> {
         known.insert(without_fragment(page.clone()));
         for href in raw {
             let Ok(url) = self.resolve(href) else { continue };
-            let site = self.sites.place(&url);
+            let site = self.sites.index_of(&url);
             let url = without_fragment(url);
             let Some(left) = room.checked_sub(url.len()) else { break };
             room = left;
@@ -191,7 +191,7 @@ impl<'a> Sites<'a> {
         }
     }
 
-    fn place(&mut self, url: &Url) -> usize {
+    fn index_of(&mut self, url: &Url) -> usize {
         let host = url.host_str().unwrap_or_default();
         if self.last.0 == host {
             return self.last.1;

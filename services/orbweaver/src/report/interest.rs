@@ -11,9 +11,9 @@ const EXPECTED: usize = 16_000_000;
 /// Relation of a URL to the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Role {
-    /// It is broken or redirects, so that the links to it are reported.
+    /// Broken, or a redirect: the links to the URL are reported.
     Reported,
-    /// A redirect leads there.
+    /// Target of a redirect.
     Target,
 }
 
