@@ -82,10 +82,6 @@ impl Admission<'_> {
             self.counts.add(LinkOutcome::TooManyRedirects, urls.len());
             return Ok(());
         }
-        if self.rules.applied.rules.is_stopped() {
-            self.counts.add(LinkOutcome::Stopped, urls.len());
-            return Ok(());
-        }
         let is_seed = record.sighting == DiscoveryKind::Seed;
         let by_user = is_seed || record.sighting == DiscoveryKind::Recrawl;
         let is_any_depth = is_seed || record.sighting == DiscoveryKind::Requisite;
@@ -141,6 +137,10 @@ impl Admission<'_> {
             return Ok(Decision::Made(LinkOutcome::Misplaced));
         }
         let fingerprint = if canonical == *link.text { link.as_found } else { Fingerprint::of(crawl, &canonical) };
+        if self.rules.applied.rules.is_stopped() {
+            self.enter_stopped(fingerprint, link)?;
+            return Ok(Decision::Made(LinkOutcome::Stopped));
+        }
         if *sighting == DiscoveryKind::Seed {
             let missing = self.entries.missing(self.rules.scope(), &canonical, site, !chain.is_empty());
             if let Some(entry) = missing {
@@ -195,6 +195,24 @@ impl Admission<'_> {
         }))
     }
 
+    /// Enters a link of a stopped crawl in `crawl.seen`, unless it is known. An owner of the partition that was killed may
+    /// have queued the URL without that, before the crawl was stopped; what deletes the crawl finds its URLs there.
+    fn enter_stopped(&mut self, fingerprint: Fingerprint, link: Link<'_>) -> Result<(), SeenError> {
+        if let Some(pending) = self.served.pending.get(fingerprint) {
+            self.served.pending.wait(pending.token, link.origin);
+            return Ok(());
+        }
+        if self.recent.get(fingerprint).is_some() || self.served.seen.depth_of(fingerprint)?.is_some() {
+            return Ok(());
+        }
+        let entry = SeenEntry { slot: link.slot, depth: link.record.depth, fingerprint };
+        let draft = self.draft();
+        let (bytes, token) = (draft.enter_url(&link.record.crawl, entry), draft.token);
+        self.served.pending.admit(token, entry, link.origin);
+        self.drafted(token, bytes);
+        Ok(())
+    }
+
     fn judge(&self, found: &Discovered, canonical: &str) -> Result<(), LinkOutcome> {
         if found.sighting == DiscoveryKind::Requisite {
             self.rules.judge_requisite(canonical)
@@ -213,15 +231,19 @@ impl Admission<'_> {
         let entry =
             SeenEntry { slot: link.slot, depth: waiting.context.depth, fingerprint: waiting.context.fingerprint };
         let draft = self.draft();
-        let bytes = draft.admit_url(waiting, (!is_seen).then_some(entry), partition);
-        let (token, full) = (draft.token, draft.is_full());
-        self.tokens.add(token, bytes);
+        let (bytes, token) = (draft.admit_url(waiting, (!is_seen).then_some(entry), partition), draft.token);
         if is_seen {
             self.served.pending.readmit(token, entry, link.origin);
         } else {
             self.served.pending.admit(token, entry, link.origin);
         }
-        if full {
+        self.drafted(token, bytes);
+    }
+
+    /// Counts the bytes of a URL in the draft, and starts its plan if it is full.
+    fn drafted(&mut self, token: Token, bytes: usize) {
+        self.tokens.add(token, bytes);
+        if self.served.draft.as_ref().is_some_and(Draft::is_full) {
             self.plans.extend(self.served.finish_draft(self.now));
         }
     }

@@ -88,15 +88,17 @@ pub(crate) struct Draft {
     frontier: Vec<Record>,
     /// Entries for `crawl.seen`, by crawl, in the order of admission.
     seen: BTreeMap<CrawlName, Vec<SeenEntry>>,
+    /// Number of URLs, with or without an entry or a record.
+    urls: usize,
 }
 
 impl Draft {
     pub(crate) fn new(token: Token) -> Self {
-        Self { token, entries: vec![], scope: vec![], frontier: vec![], seen: BTreeMap::new() }
+        Self { token, entries: vec![], scope: vec![], frontier: vec![], seen: BTreeMap::new(), urls: 0 }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.frontier.len() >= PLAN_URLS
+        self.urls >= PLAN_URLS
     }
 
     /// Extends the scope of `crawl`; the record goes to the partition that the default partitioner assigns to its key.
@@ -124,18 +126,29 @@ impl Draft {
     /// Adds an admitted URL, and its entry if it has none in `crawl.seen`. Returns the bytes added.
     pub(crate) fn admit_url(&mut self, waiting: &FrontierUrl, entry: Option<SeenEntry>, partition: Partition) -> usize {
         if let Some(entry) = entry {
-            let crawl = &waiting.context.crawl;
-            match self.seen.get_mut(crawl) {
-                Some(entries) => entries.push(entry),
-                None => drop(self.seen.insert(crawl.clone(), vec![entry])),
-            }
+            self.enter(&waiting.context.crawl, entry);
         }
+        self.urls += 1;
         let key = waiting.context.fingerprint.to_string().into();
         let tp = TopicPartition::new(topic::FRONTIER, partition);
         let record = Record::new(tp, Some(key), Some(encode(waiting)), waiting.admitted_at_ms);
         let bytes = record.bytes();
         self.frontier.push(record);
         bytes
+    }
+
+    /// Adds a URL that is not admitted, with its entry alone. Returns the bytes added.
+    pub(crate) fn enter_url(&mut self, crawl: &CrawlName, entry: SeenEntry) -> usize {
+        self.enter(crawl, entry);
+        self.urls += 1;
+        size_of::<SeenEntry>()
+    }
+
+    fn enter(&mut self, crawl: &CrawlName, entry: SeenEntry) {
+        match self.seen.get_mut(crawl) {
+            Some(entries) => entries.push(entry),
+            None => drop(self.seen.insert(crawl.clone(), vec![entry])),
+        }
     }
 
     /// Builds the plan in effect order: the scope entries that the links of the URLs will need, the URLs, then their

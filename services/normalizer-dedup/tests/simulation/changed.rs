@@ -4,7 +4,7 @@ use orbweaver_messages::{CrawlDefinition, Scope, crawl_key, decode, encode, topi
 use orbweaver_normalizer_dedup::{DedupStats, LinkOutcome};
 use std::sync::Arc;
 
-use crate::world::{End, Life, World};
+use crate::world::{End, Life, World, fingerprint};
 
 /// Creates a running crawl with its process.
 fn begun(max_depth: Option<u16>) -> (World, Life, Arc<DedupStats>) {
@@ -21,7 +21,7 @@ fn redefine(world: &mut World, life: &mut Life, change: impl FnOnce(&mut CrawlDe
 }
 
 /// Writes a changed definition.
-fn write_changed(world: &mut World, change: impl FnOnce(&mut CrawlDefinition)) {
+pub(crate) fn write_changed(world: &mut World, change: impl FnOnce(&mut CrawlDefinition)) {
     let last = world.records(topic::CONTROL).filter(|record| record.key.as_deref() == Some(b"crawl/default")).last();
     let mut definition: CrawlDefinition =
         decode("crawl-definition", last.and_then(|record| record.value.as_ref())).expect("a definition");
@@ -89,6 +89,25 @@ fn no_link_of_a_stopped_crawl_is_admitted() {
     assert_eq!(passed(&world), [("/a".to_owned(), 1, 0)]);
     assert_eq!(tally.get(LinkOutcome::Stopped), 2);
     assert!(world.is_complete() && world.rejected.is_empty());
+}
+
+#[test]
+fn a_url_that_was_queued_before_its_crawl_was_stopped_has_an_entry_in_seen_although_its_owner_was_killed() {
+    let (mut world, mut life, _) = begun(None);
+    world.links("example.org", 1, &["https://example.org/a"]);
+    life.deliver(&mut world, usize::MAX);
+    while world.waiting().is_empty() {
+        life.step(&mut world, 0);
+    }
+    assert_eq!(world.seen(), [], "it is killed in between");
+    drop(life);
+    write_changed(&mut world, |definition| definition.stopped = true);
+    let mut life = Life::begin(&world);
+    assert_eq!(life.run(&mut world, usize::MAX), End::Idle);
+    assert!(world.is_complete());
+    // What deletes a crawl finds its URLs there.
+    let seen: Vec<_> = world.seen().into_iter().map(|entry| entry.fingerprint).collect();
+    assert_eq!(seen, [fingerprint("https://example.org/a")]);
 }
 
 #[test]
