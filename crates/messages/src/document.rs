@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{SeedMetadata, Truncated, is_default};
+use crate::{Facts, SeedMetadata, Truncated, is_default};
 
 /// Record header with a document's fingerprint, as text, so that consumers can select documents without parsing all.
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
@@ -87,6 +87,9 @@ pub struct Document {
     /// Description declared by the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Facts of the page, if requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Box<Facts>>,
     /// Character encoding with which the body was decoded.
     pub charset: String,
     /// Directives of the page to robots.

@@ -10,6 +10,7 @@ mod dead_letter;
 mod discovered;
 mod dispatch;
 mod document;
+mod facts;
 mod frontier_url;
 mod metadata;
 mod order;
@@ -41,6 +42,7 @@ pub use dispatch::{
     CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
 };
 pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives, VISIT_HEADER};
+pub use facts::{Alternate, Facts, FeedLink, MetaElement, UsageStatements};
 pub use frontier_url::FrontierUrl;
 pub use metadata::{
     MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_METADATA_NAME_BYTES, SeedMetadata, SeedMetadataError,

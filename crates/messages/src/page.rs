@@ -106,6 +106,9 @@ pub struct Page {
     /// Main text of the document as Markdown, if the profile of the crawl determines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub markdown: Option<Markdown>,
+    /// Whether the document contains the facts of the page, if the profile of the crawl determines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<bool>,
     /// Whether the feeds that the page declares are discovered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub feeds: bool,

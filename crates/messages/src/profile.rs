@@ -53,6 +53,9 @@ pub struct FetchProfile {
     /// Main text of its documents as Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub markdown: Option<Markdown>,
+    /// Whether its documents contain the facts of the pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<bool>,
 }
 
 /// Main text of a document as Markdown.

@@ -16,6 +16,8 @@ pub struct Truncated {
     pub text: bool,
     /// The main text or its Markdown is incomplete.
     pub main_text: bool,
+    /// Facts are missing.
+    pub facts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,11 +27,12 @@ enum Part {
     Links,
     Text,
     MainText,
+    Facts,
 }
 
 impl Truncated {
     /// All parts.
-    pub const ALL: Self = Self { body: true, links: true, text: true, main_text: true };
+    pub const ALL: Self = Self { body: true, links: true, text: true, main_text: true, facts: true };
 
     /// Returns `true` if no part is truncated.
     #[must_use]
@@ -44,13 +47,20 @@ impl BitOrAssign for Truncated {
         self.links |= other.links;
         self.text |= other.text;
         self.main_text |= other.main_text;
+        self.facts |= other.facts;
     }
 }
 
 impl From<Vec<Part>> for Truncated {
     fn from(parts: Vec<Part>) -> Self {
         let has = |part| parts.contains(&part);
-        Self { body: has(Part::Body), links: has(Part::Links), text: has(Part::Text), main_text: has(Part::MainText) }
+        Self {
+            body: has(Part::Body),
+            links: has(Part::Links),
+            text: has(Part::Text),
+            main_text: has(Part::MainText),
+            facts: has(Part::Facts),
+        }
     }
 }
 
@@ -61,6 +71,7 @@ impl From<Truncated> for Vec<Part> {
             (Part::Links, truncated.links),
             (Part::Text, truncated.text),
             (Part::MainText, truncated.main_text),
+            (Part::Facts, truncated.facts),
         ];
         parts.into_iter().filter_map(|(part, is_cut)| is_cut.then_some(part)).collect()
     }

@@ -26,9 +26,18 @@ pub(crate) enum Attribute {
     Background,
     XlinkHref,
     Style,
+    Property,
+    Hreflang,
+    Title,
+    Datetime,
+    Value,
+    Itemscope,
+    Itemtype,
+    Itemprop,
+    Itemid,
 }
 
-const ATTRIBUTES: usize = 16;
+const ATTRIBUTES: usize = 25;
 
 impl Attribute {
     fn of(name: &[u8]) -> Option<Self> {
@@ -49,6 +58,15 @@ impl Attribute {
             b"background" => Self::Background,
             b"xlink:href" => Self::XlinkHref,
             b"style" => Self::Style,
+            b"property" => Self::Property,
+            b"hreflang" => Self::Hreflang,
+            b"title" => Self::Title,
+            b"datetime" => Self::Datetime,
+            b"value" => Self::Value,
+            b"itemscope" => Self::Itemscope,
+            b"itemtype" => Self::Itemtype,
+            b"itemprop" => Self::Itemprop,
+            b"itemid" => Self::Itemid,
             _ => return None,
         })
     }

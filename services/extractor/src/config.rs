@@ -51,6 +51,8 @@ pub struct ExtractorConfig {
     pub main_text: bool,
     /// Add the main text to the document as Markdown, with or without images.
     pub markdown: Markdown,
+    /// Add facts of the page to the document, such as dates, authors, Open Graph, JSON-LD and the detected language.
+    pub facts: bool,
     /// Maximum size of a body; the rest is not read.
     #[serde(with = "Size::<1, GIB>")]
     pub max_body_bytes: usize,
@@ -111,6 +113,7 @@ impl Default for ExtractorConfig {
             html: false,
             main_text: false,
             markdown: Markdown::None,
+            facts: false,
             max_body_bytes: 16 << 20,
             max_text_bytes: 1 << 20,
             max_links: 100_000,
@@ -137,7 +140,8 @@ impl ExtractorConfig {
     /// Returns the settings for a page, whose crawl may have an agent of its own and determine what its documents
     /// contain.
     pub(crate) fn of_page(&self, page: &Page) -> Cow<'_, Self> {
-        let is_as_configured = page.html.is_none() && page.main_text.is_none() && page.markdown.is_none();
+        let of_documents = [page.html, page.main_text, page.facts];
+        let is_as_configured = of_documents.iter().all(Option::is_none) && page.markdown.is_none();
         let requisites = page.requisites.unwrap_or(0);
         if page.agent.is_none() && is_as_configured && page.feeds == self.feeds && requisites == self.requisites {
             return Cow::Borrowed(self);
@@ -148,6 +152,7 @@ impl ExtractorConfig {
         own.html = page.html.unwrap_or(own.html);
         own.main_text = page.main_text.unwrap_or(own.main_text);
         own.markdown = page.markdown.unwrap_or(own.markdown);
+        own.facts = page.facts.unwrap_or(own.facts);
         own.agent = page.agent.clone().unwrap_or(own.agent);
         Cow::Owned(own)
     }
@@ -158,6 +163,7 @@ impl ExtractorConfig {
             html: false,
             main_text: false,
             markdown: Markdown::None,
+            facts: false,
             requisites: 0,
             max_text_bytes: 0,
             max_links: 0,

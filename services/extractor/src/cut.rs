@@ -4,8 +4,8 @@ use bytes::Bytes;
 use orbweaver_messages::{Document, Truncated, encode, encoded_len, json_len, json_prefix};
 
 /// Encodes a document in at most `room` bytes. A larger one is cut first: text, links, main text and Markdown to equal
-/// parts of the room, or to more if others leave it; the body, if it was requested, to the room that all of them leave. Cut
-/// parts are marked, with the whole counts.
+/// parts of the room, or to more if others leave it; the body, if it was requested, to the room that all of them leave. Facts
+/// are left out if they take more than a quarter of the room. Cut parts are marked, with the whole counts.
 ///
 /// All other fields have less than 400 KiB in total, whatever a page holds; a smaller room may be exceeded.
 pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
@@ -14,6 +14,10 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
         return whole;
     }
     drop(whole);
+    if document.facts.as_ref().is_some_and(|facts| encoded_len(facts) > room / 4) {
+        document.facts = None;
+        document.truncated.facts = true;
+    }
     let (text, links) = (std::mem::take(&mut document.text), std::mem::take(&mut document.links));
     let (main_text, markdown) = (emptied(&mut document.main_text), emptied(&mut document.markdown));
     let html = emptied(&mut document.html);
@@ -132,6 +136,7 @@ mod tests {
                 main_text: cut_main_text.len() < main_text.len() || cut_markdown.len() < markdown.len(),
                 links: cut.links.len() < whole.links.len(),
                 text: cut.text.len() < whole.text.len(),
+                facts: false,
             };
             prop_assert_eq!(cut.truncated, marks);
             prop_assert_eq!(cut.links_total, marks.links.then_some(whole.links.len() as u64));

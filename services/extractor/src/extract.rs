@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use orbweaver_main_text::{MainText, MarkdownOptions};
-use orbweaver_messages::{Markdown, RobotsDirectives, Truncated};
+use orbweaver_messages::{Facts, Markdown, RobotsDirectives, Truncated};
 use orbweaver_url::resolve;
 use url::Url;
 
@@ -69,6 +69,8 @@ pub struct Extracted {
     /// Main text, and as Markdown, if requested.
     pub main_text: Option<String>,
     pub markdown: Option<String>,
+    /// Facts, if requested.
+    pub facts: Option<Box<Facts>>,
     /// Decoded body, if requested.
     pub html: Option<String>,
 }
@@ -115,6 +117,12 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
         robots::add_header(&mut robots, value, &options.agent);
     }
     let (main_text, markdown) = main_text(&html, input.url, options, &mut truncated);
+    let facts = scanned.facts.map(|facts| {
+        let text = main_text.as_deref().unwrap_or(&scanned.text);
+        let (facts, is_cut) = facts.finish(&mut resolver, input.headers, &options.agent, text);
+        truncated.facts |= is_cut;
+        Box::new(facts)
+    });
     Extracted {
         title: scanned.title,
         text: scanned.text,
@@ -129,6 +137,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
         canonical,
         language: scanned.language,
         description: scanned.description,
+        facts,
         charset: encoding.name(),
         charset_source,
         robots,

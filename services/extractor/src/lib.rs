@@ -18,6 +18,7 @@
 //! | `text` | folding of white space, bounded |
 //! | `refresh`, `robots` | small grammars: meta refresh, robots directives |
 //! | `sitemap` | sitemaps and feeds, whose entries are links |
+//! | `facts` | facts that the page states, such as dates and authors |
 //! | `links` | resolution, sites |
 //! | [`document`](mod@document) | the messages: document, discovered URLs, links for the store |
 //! | [`body`] | decompression, bounded |
@@ -35,6 +36,7 @@ mod css;
 mod cut;
 pub mod document;
 pub mod extract;
+mod facts;
 pub mod job;
 mod links;
 pub mod metrics;

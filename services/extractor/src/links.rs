@@ -82,6 +82,11 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Returns a URL of any scheme with its fragment, absolute; `None` if it is invalid.
+    pub(crate) fn absolute(&self, href: &str) -> Option<String> {
+        self.base.join(href).ok().map(String::from)
+    }
+
     /// Returns the resolvable links in order, up to the total length of their URLs that one pass takes; at least one.
     pub(crate) fn links(&mut self, raw: Vec<RawLink>, options: &ExtractorConfig) -> Resolved {
         let links = Vec::with_capacity(raw.len().min(options.max_links));

@@ -7,30 +7,36 @@ use orbweaver_messages::RobotsDirectives;
 
 /// Adds the directives of a `meta` element, if its name is `robots` or the crawler's own.
 pub(crate) fn add_meta(directives: &mut RobotsDirectives, (name, content): (&str, &str), agent: &str) {
-    let name = name.trim();
-    if name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(agent) {
+    if is_addressed(name, agent) {
         content.split(is_separator).for_each(|word| add(directives, word));
     }
 }
 
-/// Adds the directives of an `X-Robots-Tag` header. `TOKEN:` before directives names the crawler to which they apply,
-/// up to the next such name.
+/// Adds the directives of an `X-Robots-Tag` header.
 pub(crate) fn add_header(directives: &mut RobotsDirectives, value: &str, agent: &str) {
+    header_words(value, agent).for_each(|word| add(directives, word));
+}
+
+/// Returns `true` if the name of a `meta` element addresses the crawler, whose product token is `agent`.
+pub(crate) fn is_addressed(name: &str, agent: &str) -> bool {
+    let name = name.trim();
+    name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(agent)
+}
+
+/// Returns the directives of an `X-Robots-Tag` header for the crawler. `TOKEN:` before directives names the crawler to
+/// which they apply, up to the next such name.
+pub(crate) fn header_words<'a>(value: &'a str, agent: &'a str) -> impl Iterator<Item = &'a str> {
     let mut applies = true;
-    for item in value.split(',') {
-        let mut words = item;
-        if let Some((name, rest)) = item.split_once(':') {
-            let name = name.trim();
-            if is_valued(name) {
-                continue;
-            }
-            applies = name.eq_ignore_ascii_case(agent) || name == "*";
-            words = rest;
+    let for_agent = move |item: &'a str| {
+        let Some((name, rest)) = item.split_once(':') else { return applies.then_some(item) };
+        let name = name.trim();
+        if is_valued(name) {
+            return None;
         }
-        if applies {
-            words.split(is_separator).for_each(|word| add(directives, word));
-        }
-    }
+        applies = name.eq_ignore_ascii_case(agent) || name == "*";
+        applies.then_some(rest)
+    };
+    value.split(',').filter_map(for_agent).flat_map(|words| words.split(is_separator))
 }
 
 fn add(directives: &mut RobotsDirectives, word: &str) {
@@ -39,7 +45,7 @@ fn add(directives: &mut RobotsDirectives, word: &str) {
     directives.nofollow |= none || word.eq_ignore_ascii_case("nofollow");
 }
 
-fn is_separator(c: char) -> bool {
+pub(crate) fn is_separator(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | ';')
 }
 

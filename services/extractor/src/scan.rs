@@ -11,6 +11,7 @@ use orbweaver_url::MAX_URL_BYTES;
 
 use crate::ExtractorConfig;
 use crate::attributes::{Attribute, Attributes};
+use crate::facts::RawFacts;
 use crate::requisites::Requisites;
 use crate::tag::Tag;
 use crate::text::{FoldedText, folded};
@@ -49,6 +50,8 @@ pub(crate) struct Scanned {
     pub(crate) links_seen: usize,
     /// Requisites as written, if requested.
     pub(crate) requisites: Vec<String>,
+    /// Facts as written, if requested.
+    pub(crate) facts: Option<Box<RawFacts>>,
     /// Bytes of the whole text.
     pub(crate) text_bytes: usize,
 }
@@ -85,6 +88,7 @@ struct Scan<'a> {
     title: FoldedText,
     link_text: FoldedText,
     requisites: Option<Requisites>,
+    facts: Option<Box<RawFacts>>,
     /// Style sheet of the open element.
     css: Vec<u8>,
     /// Index of the open link among the links.
@@ -120,6 +124,7 @@ impl<'a> Scan<'a> {
             title: FoldedText::new(MAX_TITLE_BYTES),
             link_text: FoldedText::new(options.max_link_text_bytes),
             requisites: Requisites::new(options),
+            facts: RawFacts::new(options),
             css: Vec::new(),
             open_link: None,
             has_title: false,
@@ -143,6 +148,7 @@ impl<'a> Scan<'a> {
         self.close_link();
         self.end_css();
         self.found.requisites = self.requisites.take().map(|requisites| requisites.found).unwrap_or_default();
+        self.found.facts = self.facts.take();
         self.found.truncated.text |= self.text.is_cut() || self.title.is_cut();
         self.found.text_bytes = self.text.total();
         self.found.text = self.text.take();
@@ -186,6 +192,9 @@ impl<'a> Scan<'a> {
         if let Some(requisites) = self.requisites.as_mut().filter(|_| !is_counter) {
             requisites.add_tag(&self.name, &self.attributes);
         }
+        if let Some(facts) = self.facts.as_mut().filter(|_| self.foreign == 0 && !self.in_noscript) {
+            facts.start(&self.name, &self.attributes, &self.options.agent);
+        }
         match tag {
             Tag::Block | Tag::Xmp | Tag::PlainText => self.break_word(),
             Tag::Anchor => {
@@ -223,6 +232,9 @@ impl<'a> Scan<'a> {
     fn end(&mut self, tag: Tag) {
         if self.raw.take() == Some(Tag::Title) && self.sink == Sink::Title {
             self.has_title = true;
+        }
+        if let Some(facts) = self.facts.as_mut().filter(|_| self.templates == 0 && self.foreign == 0) {
+            facts.end(&self.name);
         }
         match tag {
             Tag::Template => self.templates = self.templates.saturating_sub(1),
@@ -362,7 +374,7 @@ impl<'a> Scan<'a> {
 }
 
 /// Returns `true` for the media types of feeds.
-fn is_feed(media_type: &str) -> bool {
+pub(crate) fn is_feed(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     ["application/rss+xml", "application/atom+xml", "application/feed+json"]
         .iter()
@@ -391,6 +403,13 @@ impl Emitter for &mut Scan<'_> {
     }
 
     fn emit_string(&mut self, text: &[u8]) {
+        if let Some(facts) = &mut self.facts {
+            match self.sink {
+                Sink::Text => facts.add_text(text),
+                _ if self.raw == Some(Tag::Script) => facts.add_script(text),
+                _ => {}
+            }
+        }
         match self.sink {
             Sink::Nowhere => {}
             Sink::Title => self.title.push(text),
@@ -448,7 +467,7 @@ impl Emitter for &mut Scan<'_> {
     }
 
     fn init_attribute(&mut self) {
-        if !self.is_end && (self.requisites.is_some() || self.tag().has_attributes()) {
+        if !self.is_end && (self.requisites.is_some() || self.facts.is_some() || self.tag().has_attributes()) {
             self.attributes.begin();
         }
     }

@@ -62,6 +62,7 @@ pub(crate) fn extract_after(
         text_bytes: 0,
         main_text: None,
         markdown: None,
+        facts: None,
         html: None,
     };
     Ok((extracted, bytes))

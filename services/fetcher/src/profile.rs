@@ -34,6 +34,7 @@ pub struct RequestProfile {
     pub(crate) html: Option<bool>,
     pub(crate) main_text: Option<bool>,
     pub(crate) markdown: Option<Markdown>,
+    pub(crate) facts: Option<bool>,
     /// Whether the sitemaps of sites, and the feeds of pages, are read.
     pub(crate) sitemaps: bool,
     pub(crate) feeds: bool,
@@ -78,6 +79,7 @@ impl RequestProfile {
             html: profile.html,
             main_text: profile.main_text,
             markdown: profile.markdown,
+            facts: profile.facts,
             sitemaps: profile.sitemaps.unwrap_or(config.sitemaps),
             feeds: profile.feeds.unwrap_or(config.feeds),
             archive: profile.archive.unwrap_or(config.archive),

@@ -223,6 +223,7 @@ pub(crate) fn page(
         html: profile.html,
         main_text: profile.main_text,
         markdown: profile.markdown,
+        facts: profile.facts,
         feeds: profile.feeds,
         requisites: profile.requisites,
         capture: answer.capture,
@@ -341,8 +342,8 @@ mod tests {
 
     /// Returns a profile with the longest agent.
     fn longest_profile(archive: bool) -> RequestProfile {
-        let (html, main_text, markdown) = (Some(false), Some(false), Some(Markdown::Images));
-        let of_documents = FetchProfile { html, main_text, markdown, ..FetchProfile::default() };
+        let (html, main_text, facts, markdown) = (Some(false), Some(false), Some(false), Some(Markdown::Images));
+        let of_documents = FetchProfile { html, main_text, markdown, facts, ..FetchProfile::default() };
         let of_documents = FetchProfile { feeds: Some(true), requisites: Some(u32::MAX), ..of_documents };
         let profile = FetchProfile { user_agent: Some("a".repeat(300)), archive: Some(archive), ..of_documents };
         RequestProfile::of_crawl(&FetcherConfig::default(), &profile)

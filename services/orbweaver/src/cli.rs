@@ -147,6 +147,9 @@ pub struct CrawlArgs {
     /// Add the main text to each document as Markdown; `--markdown=images` also has the images.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_parser = one_of(&MARKDOWN, Markdown::name))]
     pub markdown: Option<Markdown>,
+    /// Add facts of the page to each document: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
+    #[arg(long)]
+    pub facts: bool,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     pub cluster: crate::cluster::args::CrawlOptions,
@@ -414,6 +417,9 @@ pub struct ExtractArgs {
     /// Add the main text as Markdown; `--markdown=images` also has the images.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_parser = one_of(&MARKDOWN, Markdown::name))]
     pub markdown: Option<Markdown>,
+    /// Add facts of the page: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
+    #[arg(long)]
+    pub facts: bool,
 }
 
 /// Arguments of `orbweaver robots`.

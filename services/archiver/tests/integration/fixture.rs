@@ -244,6 +244,7 @@ pub(crate) fn page(crawl: &str, url: &str) -> Page {
         html: None,
         main_text: None,
         markdown: None,
+        facts: None,
         feeds: false,
         requisites: None,
         capture: Some(Box::new(capture)),

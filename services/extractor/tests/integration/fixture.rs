@@ -38,6 +38,7 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
         html: None,
         main_text: None,
         markdown: None,
+        facts: None,
         feeds: false,
         requisites: None,
         capture: None,

@@ -70,6 +70,9 @@ pub struct ProfileOptions {
     /// leaves it out if the services add it.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_parser = one_of(&MARKDOWN, Markdown::name))]
     pub markdown: Option<Markdown>,
+    /// Add facts of the page to each document: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub facts: Option<bool>,
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -98,6 +101,7 @@ impl ProfileOptions {
             html: self.html,
             main_text: self.main_text,
             markdown: self.markdown,
+            facts: self.facts,
         };
         definition::check_settings(Revision { profile: Some(given.clone()), ..Revision::default() })?;
         Ok(given)
@@ -122,6 +126,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             html: args.html.then_some(true),
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
+            facts: args.facts.then_some(true),
         }
     }
 }
@@ -145,6 +150,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         html: given.html.or(present.html),
         main_text: given.main_text.or(present.main_text),
         markdown: given.markdown.or(present.markdown),
+        facts: given.facts.or(present.facts),
     }
 }
 
@@ -165,6 +171,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         html,
         main_text,
         markdown,
+        facts,
     } = profile;
     let yes_or_no = |given: Option<bool>| given.map(|given| if given { "yes" } else { "no" }.to_owned());
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -183,6 +190,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("html", yes_or_no(*html)),
         ("main text", yes_or_no(*main_text)),
         ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
+        ("facts", yes_or_no(*facts)),
     ];
     settings.into_iter().filter_map(|(name, value)| Some(format!("  {name:<12} {}", value?))).collect()
 }
@@ -228,7 +236,10 @@ mod tests {
             "--accept",
             "image/*,application/pdf",
         ];
-        let third = merge(second.clone(), &given(&[&third[..], &["--main-text", "--markdown=images"]].concat()));
+        let third = merge(
+            second.clone(),
+            &given(&[&third[..], &["--main-text", "--markdown=images", "--facts=false"]].concat()),
+        );
         let language = [("accept-language".to_owned(), "de".to_owned())];
         let expected = FetchProfile {
             user_agent: Some("ShopBot/1".to_owned()),
@@ -241,8 +252,8 @@ mod tests {
         assert_eq!(second, expected);
         let (max_body_bytes, html, main_text) = (Some(1 << 20), Some(true), Some(true));
         let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
-        let markdown = Some(Markdown::Images);
-        let of_documents = FetchProfile { html, main_text, markdown, ..expected };
+        let (markdown, facts) = (Some(Markdown::Images), Some(false));
+        let of_documents = FetchProfile { html, main_text, markdown, facts, ..expected };
         let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
         let of_sites = FetchProfile { archive: Some(true), requisites: Some(500), ..of_sites };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });

@@ -268,6 +268,7 @@ impl Pipeline {
             html: settings.html,
             main_text: settings.main_text,
             markdown: settings.markdown,
+            facts: settings.facts,
             wide_domains: wide(settings)?,
             record_limit: self.log.record_limit(),
             memory: PAGE_MEMORY,

@@ -79,6 +79,8 @@ pub struct Settings {
     pub main_text: bool,
     #[serde(default)]
     pub markdown: Markdown,
+    #[serde(default)]
+    pub facts: bool,
 }
 
 impl Settings {
@@ -125,6 +127,7 @@ impl Settings {
             html: args.html,
             main_text: args.main_text,
             markdown: args.markdown.unwrap_or_default(),
+            facts: args.facts,
         };
         Revision::default().of(&definition::of(&settings, 0, 0)).map_err(|error| definition::refused(&error))?;
         Ok(settings)
@@ -162,6 +165,7 @@ impl Settings {
             ("--follow-nofollow", self.follow_nofollow, args.follow_nofollow),
             ("--html", self.html, args.html),
             ("--main-text", self.main_text, args.main_text),
+            ("--facts", self.facts, args.facts),
             ("--demo", self.demo, args.demo),
         ] {
             if is {

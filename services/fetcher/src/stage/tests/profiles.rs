@@ -52,8 +52,8 @@ fn a_dispatch_is_deferred_until_the_definition_that_it_names_was_read() {
     around.settle();
     assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "definition")]);
     around.define(5, "shop", |definition| {
-        let (html, main_text, markdown) = (Some(true), Some(false), Some(Markdown::Images));
-        definition.profile = FetchProfile { html, main_text, markdown, ..with_agent("ShopBot/2") };
+        let (html, main_text, facts, markdown) = (Some(true), Some(false), Some(true), Some(Markdown::Images));
+        definition.profile = FetchProfile { html, main_text, markdown, facts, ..with_agent("ShopBot/2") };
     });
     (ready.dispatch.id.sequence, ready.dispatch.definition) = (1, 5);
     around.deliver(&ready);
@@ -63,7 +63,7 @@ fn a_dispatch_is_deferred_until_the_definition_that_it_names_was_read() {
     let page: Page =
         decode("page", pages[0].headers.iter().find(|(name, _)| *name == "page").map(|(_, page)| page)).unwrap();
     assert_eq!((page.agent.as_deref(), page.html), (Some("shopbot"), Some(true)));
-    assert_eq!((page.main_text, page.markdown), (Some(false), Some(Markdown::Images)));
+    assert_eq!((page.main_text, page.markdown, page.facts), (Some(false), Some(Markdown::Images), Some(true)));
     around.assert_all_complete();
 }
 
