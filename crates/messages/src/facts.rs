@@ -37,7 +37,7 @@ pub struct Facts {
     /// Statements on the use of the content.
     #[serde(default, skip_serializing_if = "is_default")]
     pub usage: UsageStatements,
-    /// All `meta` elements with a name or property, such as Open Graph.
+    /// All `meta` elements with a property, name or `itemprop`, such as Open Graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meta: Vec<MetaElement>,
     /// Objects of the JSON-LD scripts.
@@ -73,7 +73,7 @@ pub struct FeedLink {
 /// A `meta` element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetaElement {
-    /// Its name or property, in lower case.
+    /// Its property, name or `itemprop`, in lower case.
     pub name: String,
     /// Its content, white space folded.
     pub content: String,

@@ -1,4 +1,5 @@
-//! Choice of a body's encoding: byte order mark, then the header, then the document's declaration, then detection.
+//! Choice of a body's encoding: byte order mark, then the header, then the document's declaration, then valid UTF-8, then a later
+//! declaration, then detection.
 //!
 //! This is the order of WHATWG HTML 13.2.3.2, with chardetng (the detector of Firefox) as its last step.
 
@@ -7,7 +8,7 @@ use std::borrow::Cow;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8};
 
-use crate::prescan::declared;
+use crate::prescan::{declared, declared_later};
 
 /// Maximum number of bytes examined by detection.
 const DETECTION_BYTES: usize = 64 << 10;
@@ -54,7 +55,16 @@ pub fn choose(
     if let Some(encoding) = declared(body) {
         return (encoding, CharsetSource::Declared);
     }
-    (detect(body, top_level_domain), CharsetSource::Detected)
+    // Cheap, and reliable: bytes beyond ASCII are not valid UTF-8 by chance.
+    let is_ascii = body.is_ascii();
+    if !is_ascii && std::str::from_utf8(body).is_ok() {
+        return (UTF_8, CharsetSource::Detected);
+    }
+    if let Some(encoding) = declared_later(body) {
+        return (encoding, CharsetSource::Declared);
+    }
+    // ASCII is the same text in every guess.
+    (if is_ascii { UTF_8 } else { detect(body, top_level_domain) }, CharsetSource::Detected)
 }
 
 /// Decodes `body`; undecodable bytes become U+FFFD, a byte order mark of the encoding is removed.
@@ -86,10 +96,6 @@ fn header_encoding(content_type: &str) -> Option<&'static Encoding> {
 }
 
 fn detect(body: &[u8], top_level_domain: Option<&str>) -> &'static Encoding {
-    // Cheap, and reliable: bytes are not valid UTF-8 by chance. ASCII alone is the same text in every guess.
-    if std::str::from_utf8(body).is_ok() {
-        return UTF_8;
-    }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(&body[..body.len().min(DETECTION_BYTES)], body.len() <= DETECTION_BYTES);
     // The detector accepts a label in Punycode and lower case, like the hosts of parsed URLs.
@@ -115,6 +121,13 @@ mod tests {
         assert_eq!(chosen(body, header), ("UTF-8", CharsetSource::ByteOrderMark));
         assert_eq!(chosen(&body[3..], header), ("Big5", CharsetSource::Header));
         assert_eq!(chosen(&body[3..], Some("text/html; charset=nonsense")), ("KOI8-R", CharsetSource::Declared));
+    }
+
+    #[test]
+    fn a_declaration_after_the_first_bytes_beats_detection_unless_the_bytes_are_utf_8() {
+        let page = |text: &[u8]| [&[b' '; 2000][..], b"<meta charset=iso-8859-2><p>", text].concat();
+        assert_eq!(chosen(&page(b"\xb1"), None), ("ISO-8859-2", CharsetSource::Declared));
+        assert_eq!(chosen(&page("ą".as_bytes()), None), ("UTF-8", CharsetSource::Detected));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Encoding that a document declares in its first bytes.
+//! Encoding that a document declares.
 //!
 //! The algorithms are those of WHATWG HTML 13.2.3.2: "prescan a byte stream to determine its encoding", "get an
 //! attribute", "get an XML encoding", and "extracting a character encoding from a meta element" (2.6.5).
@@ -7,6 +7,8 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 /// Number of bytes within which a declaration counts.
 const WINDOW: usize = 1024;
+/// Maximum number of attributes of a `meta` element that are read.
+const MAX_ATTRIBUTES: usize = 32;
 
 /// Returns the encoding that the first 1024 bytes of a document declare.
 pub(crate) fn declared(body: &[u8]) -> Option<&'static Encoding> {
@@ -18,6 +20,12 @@ pub(crate) fn declared(body: &[u8]) -> Option<&'static Encoding> {
         return Some(UTF_16BE);
     }
     Scanner { bytes: window, at: 0 }.scan().or_else(|| xml_encoding(window))
+}
+
+/// Returns the encoding that a `meta` element anywhere in a document declares: where the first bytes declare none, browsers
+/// change to it (WHATWG HTML 13.2.3.4).
+pub(crate) fn declared_later(body: &[u8]) -> Option<&'static Encoding> {
+    Scanner { bytes: body, at: 0 }.scan()
 }
 
 /// Returns the encoding that the content of a `meta` element names.
@@ -80,7 +88,7 @@ impl Scanner<'_> {
         // The encoding, and whether it needs the pragma `content-type` to count.
         let mut found: Option<(Option<&'static Encoding>, bool)> = None;
         while let Some((name, value)) = self.attribute()? {
-            if seen.contains(&name) {
+            if seen.contains(&name) || seen.len() == MAX_ATTRIBUTES {
                 continue;
             }
             match name.as_slice() {
@@ -222,6 +230,17 @@ mod tests {
         let at = |padding: usize| format!("{}<meta charset=koi8-r>", " ".repeat(padding));
         assert_eq!(declared(at(1003).as_bytes()), Some(encoding_rs::KOI8_R));
         assert_eq!(declared(at(1004).as_bytes()), None);
+    }
+
+    #[test]
+    fn a_later_declaration_is_found_outside_of_comments_in_linear_time() {
+        let later = format!("{}<!-- <meta charset=big5> --><p><meta charset=koi8-r>", " ".repeat(5000));
+        assert_eq!((declared(later.as_bytes()), declared_later(later.as_bytes())), (None, Some(encoding_rs::KOI8_R)));
+        for part in ["<meta a", "<!--", "<", "<p a=\"", "<meta charset", "<meta a=1 b=2 "] {
+            assert_eq!(declared_later(part.repeat(200_000).as_bytes()), None);
+        }
+        let attributes: String = (0..200_000).map(|number| format!("a{number} ")).collect();
+        assert_eq!(declared_later(format!("<meta {attributes}charset=koi8-r>").as_bytes()), None);
     }
 
     #[test]

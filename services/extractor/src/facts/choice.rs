@@ -12,9 +12,10 @@ const MAX_AUTHORS: usize = 20;
 const MAX_NAME_BYTES: usize = 256;
 
 /// Names of `meta` elements with the date of publication, the most reliable first.
-const PUBLISHED: [&str; 14] = [
+const PUBLISHED: [&str; 15] = [
     "article:published_time",
     "article:published",
+    "datepublished",
     "og:article:published_time",
     "citation_publication_date",
     "citation_online_date",
@@ -29,8 +30,15 @@ const PUBLISHED: [&str; 14] = [
     "date",
 ];
 /// Names with the date of the last change.
-const MODIFIED: [&str; 6] =
-    ["article:modified_time", "og:updated_time", "dcterms.modified", "dc.date.modified", "revised", "last-modified"];
+const MODIFIED: [&str; 7] = [
+    "article:modified_time",
+    "datemodified",
+    "og:updated_time",
+    "dcterms.modified",
+    "dc.date.modified",
+    "revised",
+    "last-modified",
+];
 /// Names with authors.
 const AUTHORS: [&str; 7] = [
     "author",

@@ -16,13 +16,13 @@ static RFC_2822: rfc2822::DateTimeParser = rfc2822::DateTimeParser::new().relaxe
 
 /// Returns a date of a page as RFC 3339 in its own zone if it has time and zone, else as a date; `None` if it is invalid.
 ///
-/// The forms of RFC 3339, ISO 8601 and RFC 2822 are read. The epoch itself is the missing date of a program.
+/// The forms of RFC 3339, ISO 8601 and RFC 2822, and days in English are read. The epoch itself is the missing date of a program.
 pub(super) fn normal(text: &str) -> Option<String> {
     let text = text.trim();
     if text.len() > MAX_DATE_BYTES {
         return None;
     }
-    let (date, time) = of_iso_8601(text).or_else(|| of_rfc_2822(text))?;
+    let (date, time) = of_iso_8601(text).or_else(|| of_rfc_2822(text)).or_else(|| in_english(text))?;
     let Some((time, offset)) = time else { return YEARS.contains(&date.year()).then(|| date.to_string()) };
     let local = date.to_datetime(time);
     let instant = offset.to_timestamp(local).ok()?;
@@ -46,6 +46,12 @@ fn of_rfc_2822(text: &str) -> Option<Moment> {
     Some((time.date(), Some((time.time(), time.offset()))))
 }
 
+fn in_english(text: &str) -> Option<Moment> {
+    let forms = ["%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y"];
+    let date = forms.iter().find_map(|form| Date::strptime(form, text).ok())?;
+    Some((date, None))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +70,8 @@ mod tests {
             ("Wed, 01 May 2024 10:20:30 GMT", "2024-05-01T10:20:30Z"),
             ("Sat, 4 May 2024 00:04:00 +0200", "2024-05-04T00:04:00+02:00"),
             ("Mon, 1 May 2024 10:20:30 EST", "2024-05-01T10:20:30-05:00"),
+            ("June 25, 2025", "2025-06-25"),
+            ("5 Oct 2018", "2018-10-05"),
             ("1848-02-21", "1848-02-21"),
         ] {
             assert_eq!(normal(text).as_deref(), Some(date), "{text}");

@@ -157,7 +157,8 @@ impl RawFacts {
 
     fn add_meta(&mut self, attributes: &Attributes, agent: &str) {
         let Some(content) = attributes.get(Attribute::Content) else { return };
-        let property = attributes.get(Attribute::Property).or(attributes.get(Attribute::Name)).unwrap_or_default();
+        let named = [Attribute::Property, Attribute::Name, Attribute::Itemprop];
+        let property = named.iter().find_map(|attribute| attributes.get(*attribute)).unwrap_or_default();
         let name = String::from_utf8_lossy(property.trim_ascii()).to_lowercase();
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             return;

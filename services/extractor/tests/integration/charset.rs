@@ -31,11 +31,8 @@ fn every_label_of_the_standard_is_known() {
 
 #[test]
 fn html5lib_chooses_the_same_encoding() {
-    let late = "declared after the first 1024 bytes, where a declaration no longer counts";
-    let scripted = "declared by a script";
-    let listed = [(48, late), (49, late), (50, late), (51, late), (52, late), (53, late), (54, scripted)];
     let guessed_ascii = Cell::new(0);
-    check_all("html5lib_encoding.jsonl", &listed, |row| {
+    check_all("html5lib_encoding.jsonl", &[], |row| {
         let body = bytes(row, "html");
         let (encoding, source) = choose(&body, None, None);
         let expected = row["expected_encoding"].as_str().unwrap();
