@@ -88,6 +88,10 @@ fn parts(criterion: &mut Criterion) {
     group.bench_function("charset, decoding, markup, text, resolving", |bencher| {
         bencher.iter(|| extract(black_box(&input), &config));
     });
+    let with_facts = ExtractorConfig { facts: true, ..config.clone() };
+    group.bench_function("charset, decoding, markup, text, resolving, facts", |bencher| {
+        bencher.iter(|| extract(black_box(&input), &with_facts));
+    });
     group.bench_function("targets for the store", |bencher| {
         bencher.iter(|| document::links_out(&header, black_box(&extracted)));
     });

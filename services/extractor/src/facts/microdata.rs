@@ -83,7 +83,7 @@ impl Microdata {
                 self.items[parent].properties.push((names.swap_remove(0), Content::Item(item)));
                 self.items[item].is_nested = true;
             } else if let Some(value) = value(name, attributes) {
-                self.add_value(parent, names, value, budget);
+                self.add_value(parent, names, &value, budget);
             } else if self.properties < MAX_PROPERTIES {
                 property = Some((parent, names, self.text.len()));
             } else {
@@ -176,7 +176,7 @@ impl Microdata {
         if self.properties == 0 {
             self.text.clear();
         }
-        self.add_value(item, names, Content::Text(text), budget);
+        self.add_value(item, names, &Content::Text(text), budget);
     }
 
     fn add_item(&mut self, attributes: &Attributes, budget: &mut Budget) -> usize {
@@ -189,8 +189,8 @@ impl Microdata {
         self.items.len() - 1
     }
 
-    fn add_value(&mut self, item: usize, names: Vec<String>, value: Content, budget: &mut Budget) {
-        let (Content::Text(text) | Content::Url(text)) = &value else { return };
+    fn add_value(&mut self, item: usize, names: Vec<String>, value: &Content, budget: &mut Budget) {
+        let (Content::Text(text) | Content::Url(text)) = value else { return };
         if text.is_empty() {
             return;
         }

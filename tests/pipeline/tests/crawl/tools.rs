@@ -43,6 +43,28 @@ async fn extract_prints_the_document_of_a_file() -> Result<()> {
 }
 
 #[tokio::test]
+async fn extract_prints_the_facts_of_a_page_on_request() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("page.html");
+    std::fs::write(
+        &file,
+        r#"<meta property=og:site_name content="Spiders Weekly"><script type="application/ld+json">{"@type": "NewsArticle",
+           "datePublished": "2026-03-01T08:00:00+01:00", "author": {"name": "A. Weaver"}}</script><link rel=license href=/by>
+           <div itemscope itemtype=https://schema.org/Thing><b itemprop=name>Orb</b></div>"#,
+    )?;
+    let extract = ["extract", "--base", "http://example.org/a/b"];
+    let found = lines(&Orbweaver::new(extract)?.arg("--facts").arg(&file).end(SOON).await?)?;
+    let facts = &found[0]["facts"];
+    ensure!(facts["published"] == "2026-03-01T08:00:00+01:00" && facts["authors"][0] == "A. Weaver", "{facts}");
+    ensure!(facts["site_name"] == "Spiders Weekly" && facts["licenses"][0] == "http://example.org/by", "{facts}");
+    ensure!(facts["json_ld"][0]["@type"] == "NewsArticle", "{facts}");
+    ensure!(facts["microdata"][0]["properties"]["name"][0] == "Orb", "{facts}");
+    let found = lines(&Orbweaver::new(extract)?.arg(&file).end(SOON).await?)?;
+    ensure!(found[0].get("facts").is_none(), "{}", found[0]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn extract_prints_the_main_text_and_its_markdown_on_request() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("page.html");
