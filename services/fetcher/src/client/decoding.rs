@@ -1,0 +1,209 @@
+//! Bodies without their content codings.
+
+use std::{io, pin::Pin};
+
+use async_compression::{
+    tokio::bufread::{BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder},
+    zstd::DParameter,
+};
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, stream};
+use reqwest::{
+    Response,
+    header::{CONTENT_ENCODING, HeaderMap},
+};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio_util::io::StreamReader;
+
+use super::FetchError;
+
+/// Value of the header `Accept-Encoding`.
+pub(crate) const ACCEPTED: &str = "zstd,gzip,deflate,br";
+
+/// Maximum number of codings of a body: no site needs two, and some apply the same one twice by mistake.
+const MAX_CODINGS: usize = 2;
+/// Base-2 logarithm of the largest window of zstd, in bytes (RFC 9659 section 3). The library would accept 128 MiB.
+const MAX_ZSTD_WINDOW_LOG: u32 = 23;
+/// Lowest seven bits of a brotli stream with a large window, of up to 1 GiB, which are not part of the coding `br`.
+const LARGE_BROTLI_WINDOW: u8 = 0b001_0001;
+/// Size of the pieces in which a body is decoded, in bytes.
+const PIECE_BYTES: usize = 16 << 10;
+/// Encoded bytes that may be received ahead of their decoding: a read buffer of hyper is smaller.
+const AHEAD_BYTES: usize = 512 << 10;
+
+type Decoder = Pin<Box<dyn AsyncRead + Send>>;
+
+/// A content coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+impl Coding {
+    /// Returns the size of the window that a decoder keeps of what it has decoded, in bytes.
+    fn window_bytes(self) -> usize {
+        match self {
+            Self::Gzip | Self::Deflate => 32 << 10,
+            Self::Brotli => 16 << 20,
+            Self::Zstd => 1 << MAX_ZSTD_WINDOW_LOG,
+        }
+    }
+}
+
+/// Codings of a body, in the order in which they were applied.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Codings(Vec<Coding>);
+
+impl Codings {
+    /// Reads the headers; `None` if the body cannot be decoded.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut codings = vec![];
+        for value in headers.get_all(CONTENT_ENCODING) {
+            for name in value.to_str().ok()?.split(',') {
+                codings.push(match name.trim().to_ascii_lowercase().as_str() {
+                    "" | "identity" => continue,
+                    "gzip" | "x-gzip" => Coding::Gzip,
+                    "deflate" => Coding::Deflate,
+                    "br" => Coding::Brotli,
+                    "zstd" => Coding::Zstd,
+                    _ => return None,
+                });
+            }
+        }
+        (codings.len() <= MAX_CODINGS).then_some(Self(codings))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the memory that decoders have touched after this number of decoded bytes, in bytes.
+    pub(super) fn memory(&self, decoded: usize) -> usize {
+        self.0.iter().map(|coding| coding.window_bytes().min(decoded)).sum()
+    }
+}
+
+/// A body, which is decoded while it is received.
+pub(super) enum Decoded {
+    Plain(Response),
+    Coded(Decoder, BytesMut),
+}
+
+impl Decoded {
+    /// Begins to read a body, of which at most `max_bytes` decoded bytes are used.
+    pub(super) async fn new(response: Response, codings: &Codings, max_bytes: usize) -> Result<Self, FetchError> {
+        if codings.is_empty() {
+            return Ok(Self::Plain(response));
+        }
+        let max_encoded = max_bytes.saturating_add(max_bytes / 8).saturating_add(AHEAD_BYTES);
+        let encoded = StreamReader::new(Box::pin(encoded(response, max_encoded)));
+        let mut decoder: Decoder = Box::pin(encoded);
+        for coding in codings.0.iter().rev() {
+            decoder = without(*coding, decoder).await.map_err(|error| failure_of(&error))?;
+        }
+        Ok(Self::Coded(decoder, BytesMut::new()))
+    }
+
+    /// Returns the next decoded bytes; `None` at the end.
+    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, FetchError> {
+        match self {
+            Self::Plain(response) => response.chunk().await.map_err(|error| failure(&error)),
+            Self::Coded(decoder, piece) => {
+                // Decoding alone would never yield to other requests.
+                tokio::task::coop::consume_budget().await;
+                piece.reserve(PIECE_BYTES);
+                let read = decoder.read_buf(piece).await.map_err(|error| failure_of(&error))?;
+                Ok((read > 0).then(|| piece.split().freeze()))
+            }
+        }
+    }
+}
+
+/// Returns the encoded bytes of a body, of which more than `max_bytes` are an error: they may decode to nothing.
+fn encoded(response: Response, max_bytes: usize) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::try_unfold((response, max_bytes), |(mut response, room)| async move {
+        let Some(chunk) = response.chunk().await.map_err(io::Error::other)? else { return Ok(None) };
+        let Some(room) = room.checked_sub(chunk.len()) else {
+            return Err(io::Error::other("more encoded bytes than decoded bytes are used"));
+        };
+        Ok(Some((chunk, (response, room))))
+    })
+}
+
+/// Removes a coding. Bytes after the end of its data are ignored, as in browsers. An empty body has no coding.
+async fn without(coding: Coding, encoded: Decoder) -> io::Result<Decoder> {
+    let mut encoded = BufReader::with_capacity(PIECE_BYTES, encoded);
+    let Some(&first) = encoded.fill_buf().await?.first() else { return Ok(Box::pin(encoded)) };
+    Ok(match coding {
+        Coding::Gzip => Box::pin(GzipDecoder::new(encoded)),
+        // Many servers omit the format of zlib around the data (RFC 9110 section 8.4.1.2). Its first byte names the
+        // method 8; data without it would begin with a stored block whose padding is not empty.
+        Coding::Deflate if first & 0xf == 8 => Box::pin(ZlibDecoder::new(encoded)),
+        Coding::Deflate => Box::pin(DeflateDecoder::new(encoded)),
+        Coding::Brotli if first & 0x7f == LARGE_BROTLI_WINDOW => {
+            return Err(io::Error::other("a large window is not part of the coding"));
+        }
+        Coding::Brotli => Box::pin(BrotliDecoder::new(encoded)),
+        Coding::Zstd => zstd(encoded),
+    })
+}
+
+fn zstd(encoded: impl AsyncBufRead + Send + 'static) -> Decoder {
+    let window = DParameter::window_log_max(MAX_ZSTD_WINDOW_LOG);
+    let mut decoder = ZstdDecoder::with_params(encoded, &[window]);
+    // The data of the coding are one or more frames (RFC 8878 section 3).
+    decoder.multiple_members(true);
+    Box::pin(decoder)
+}
+
+/// Returns the failure of a request whose body could not be received.
+fn failure(error: &reqwest::Error) -> FetchError {
+    if error.is_timeout() { FetchError::Timeout } else { FetchError::Body }
+}
+
+/// Returns the failure of a request whose body could not be received or decoded.
+fn failure_of(error: &io::Error) -> FetchError {
+    error.get_ref().and_then(|inner| inner.downcast_ref()).map_or(FetchError::Body, failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coding_is_known_by_any_of_its_names_and_only_two_are_decoded() {
+        let of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(CONTENT_ENCODING, value.parse().unwrap());
+            }
+            Codings::of(&headers).map(|codings| codings.0)
+        };
+        let (gzip, br) = (Coding::Gzip, Coding::Brotli);
+        for (values, expected) in [
+            (&[][..], Some(vec![])),
+            (&["", " , identity"], Some(vec![])),
+            (&["GZIP"], Some(vec![gzip])),
+            (&["x-gzip, br"], Some(vec![gzip, br])),
+            (&["gzip", "br"], Some(vec![gzip, br])),
+            (&["gzip,gzip,identity"], Some(vec![gzip, gzip])),
+            (&["gzip,gzip,gzip"], None),
+            (&["compress"], None),
+            (&["gzip;q=1"], None),
+            (&["gz\u{ef}p"], None),
+        ] {
+            assert_eq!(of(values), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_decoder_has_touched_no_more_than_its_window_and_the_decoded_bytes() {
+        let codings = Codings(vec![Coding::Gzip, Coding::Zstd]);
+        assert_eq!(codings.memory(1000), 2000);
+        assert_eq!(codings.memory(1 << 30), (32 << 10) + (8 << 20));
+        assert_eq!(Codings::default().memory(1000), 0);
+    }
+}
