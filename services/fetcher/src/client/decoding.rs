@@ -6,14 +6,14 @@ use async_compression::{
     tokio::bufread::{BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder},
     zstd::DParameter,
 };
-use bytes::{Bytes, BytesMut};
-use futures::{Stream, stream};
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, stream};
 use reqwest::{
     Response,
     header::{CONTENT_ENCODING, HeaderMap},
 };
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
-use tokio_util::io::StreamReader;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead};
+use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::FetchError;
 
@@ -31,7 +31,8 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Encoded bytes that may be received ahead of their decoding: a read buffer of hyper is smaller.
 const AHEAD_BYTES: usize = 512 << 10;
 
-type Decoder = Pin<Box<dyn AsyncRead + Send>>;
+/// Pieces of a body.
+pub(super) type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,87 +87,68 @@ impl Codings {
     }
 }
 
-/// A body, which is decoded while it is received.
-pub(super) enum Decoded {
-    Plain(Response),
-    Coded(Decoder, BytesMut),
+/// Returns the pieces of a body, which is decoded while it is received, and of which at most `max_bytes` are used.
+pub(super) async fn decoded(response: Response, codings: &Codings, max_bytes: usize) -> io::Result<Pieces> {
+    let max_encoded = max_bytes.saturating_add(max_bytes / 8).saturating_add(AHEAD_BYTES);
+    let mut pieces = received(response);
+    for coding in codings.0.iter().rev() {
+        pieces = without(*coding, limited(pieces, max_encoded)).await?;
+    }
+    Ok(pieces)
 }
 
-impl Decoded {
-    /// Begins to read a body, of which at most `max_bytes` decoded bytes are used.
-    pub(super) async fn new(response: Response, codings: &Codings, max_bytes: usize) -> Result<Self, FetchError> {
-        if codings.is_empty() {
-            return Ok(Self::Plain(response));
-        }
-        let max_encoded = max_bytes.saturating_add(max_bytes / 8).saturating_add(AHEAD_BYTES);
-        let encoded = StreamReader::new(Box::pin(encoded(response, max_encoded)));
-        let mut decoder: Decoder = Box::pin(encoded);
-        for coding in codings.0.iter().rev() {
-            decoder = without(*coding, decoder).await.map_err(|error| failure_of(&error))?;
-        }
-        Ok(Self::Coded(decoder, BytesMut::new()))
-    }
-
-    /// Returns the next decoded bytes; `None` at the end.
-    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, FetchError> {
-        match self {
-            Self::Plain(response) => response.chunk().await.map_err(|error| failure(&error)),
-            Self::Coded(decoder, piece) => {
-                // Decoding alone would never yield to other requests.
-                tokio::task::coop::consume_budget().await;
-                piece.reserve(PIECE_BYTES);
-                let read = decoder.read_buf(piece).await.map_err(|error| failure_of(&error))?;
-                Ok((read > 0).then(|| piece.split().freeze()))
-            }
-        }
-    }
+/// Returns the pieces of a body as it is received.
+fn received(response: Response) -> Pieces {
+    Box::pin(stream::try_unfold(response, |mut response| async {
+        let chunk = response.chunk().await.map_err(io::Error::other)?;
+        Ok(chunk.map(|chunk| (chunk, response)))
+    }))
 }
 
-/// Returns the encoded bytes of a body, of which more than `max_bytes` are an error: they may decode to nothing.
-fn encoded(response: Response, max_bytes: usize) -> impl Stream<Item = io::Result<Bytes>> {
-    stream::try_unfold((response, max_bytes), |(mut response, room)| async move {
-        let Some(chunk) = response.chunk().await.map_err(io::Error::other)? else { return Ok(None) };
-        let Some(room) = room.checked_sub(chunk.len()) else {
-            return Err(io::Error::other("more encoded bytes than decoded bytes are used"));
-        };
-        Ok(Some((chunk, (response, room))))
-    })
+/// Returns the encoded pieces, of which more than `max_bytes` are an error: they may decode to nothing.
+fn limited(pieces: Pieces, max_bytes: usize) -> Pieces {
+    let mut room = max_bytes;
+    Box::pin(pieces.map(move |piece| {
+        let piece = piece?;
+        match room.checked_sub(piece.len()) {
+            Some(left) => room = left,
+            None => return Err(io::Error::other("more encoded bytes than decoded bytes are used")),
+        }
+        Ok(piece)
+    }))
 }
 
 /// Removes a coding. Bytes after the end of its data are ignored, as in browsers. An empty body has no coding.
-async fn without(coding: Coding, encoded: Decoder) -> io::Result<Decoder> {
-    let mut encoded = BufReader::with_capacity(PIECE_BYTES, encoded);
-    let Some(&first) = encoded.fill_buf().await?.first() else { return Ok(Box::pin(encoded)) };
+async fn without(coding: Coding, encoded: Pieces) -> io::Result<Pieces> {
+    let mut encoded = StreamReader::new(encoded);
+    let Some(&first) = encoded.fill_buf().await?.first() else { return Ok(Box::pin(stream::empty())) };
     Ok(match coding {
-        Coding::Gzip => Box::pin(GzipDecoder::new(encoded)),
+        Coding::Gzip => pieces(GzipDecoder::new(encoded)),
         // Many servers omit the format of zlib around the data (RFC 9110 section 8.4.1.2). Its first byte names the
         // method 8; data without it would begin with a stored block whose padding is not empty.
-        Coding::Deflate if first & 0xf == 8 => Box::pin(ZlibDecoder::new(encoded)),
-        Coding::Deflate => Box::pin(DeflateDecoder::new(encoded)),
+        Coding::Deflate if first & 0xf == 8 => pieces(ZlibDecoder::new(encoded)),
+        Coding::Deflate => pieces(DeflateDecoder::new(encoded)),
         Coding::Brotli if first & 0x7f == LARGE_BROTLI_WINDOW => {
             return Err(io::Error::other("a large window is not part of the coding"));
         }
-        Coding::Brotli => Box::pin(BrotliDecoder::new(encoded)),
-        Coding::Zstd => zstd(encoded),
+        Coding::Brotli => pieces(BrotliDecoder::new(encoded)),
+        Coding::Zstd => {
+            let mut decoder = ZstdDecoder::with_params(encoded, &[DParameter::window_log_max(MAX_ZSTD_WINDOW_LOG)]);
+            // The data of the coding are one or more frames (RFC 8878 section 3).
+            decoder.multiple_members(true);
+            pieces(decoder)
+        }
     })
 }
 
-fn zstd(encoded: impl AsyncBufRead + Send + 'static) -> Decoder {
-    let window = DParameter::window_log_max(MAX_ZSTD_WINDOW_LOG);
-    let mut decoder = ZstdDecoder::with_params(encoded, &[window]);
-    // The data of the coding are one or more frames (RFC 8878 section 3).
-    decoder.multiple_members(true);
-    Box::pin(decoder)
-}
-
-/// Returns the failure of a request whose body could not be received.
-fn failure(error: &reqwest::Error) -> FetchError {
-    if error.is_timeout() { FetchError::Timeout } else { FetchError::Body }
+fn pieces(decoder: impl AsyncRead + Send + 'static) -> Pieces {
+    Box::pin(ReaderStream::with_capacity(decoder, PIECE_BYTES))
 }
 
 /// Returns the failure of a request whose body could not be received or decoded.
-fn failure_of(error: &io::Error) -> FetchError {
-    error.get_ref().and_then(|inner| inner.downcast_ref()).map_or(FetchError::Body, failure)
+pub(super) fn failure_of(error: &io::Error) -> FetchError {
+    let received = error.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>());
+    if received.is_some_and(reqwest::Error::is_timeout) { FetchError::Timeout } else { FetchError::Body }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt, TryStreamExt as _, future::BoxFuture};
 use orbweaver_messages::{Millis, PageKind};
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
     Attempt, Body, Client, Destination, FetchError, HttpResponse, Purpose, Request, capture,
-    decoding::{ACCEPTED, Codings, Decoded},
+    decoding::{self, ACCEPTED, Codings},
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
@@ -299,8 +299,11 @@ async fn read(
     let first = expected.clamp(FIRST_BYTES, MOST_FIRST_BYTES);
     let mut bytes = Vec::new();
     let mut kind = None;
-    let mut decoded = Decoded::new(response, &codings, max_bytes).await?;
-    while let Some(piece) = decoded.piece().await? {
+    let broken = |error| decoding::failure_of(&error);
+    let mut pieces = decoding::decoded(response, &codings, max_bytes).await.map_err(broken)?;
+    while let Some(piece) = pieces.try_next().await.map_err(broken)? {
+        // Decoding alone would never yield to other requests.
+        tokio::task::coop::consume_budget().await;
         let room = max_bytes - bytes.len();
         let truncated = piece.len() > room;
         let more = piece.len().min(room);

@@ -182,6 +182,17 @@ async fn encoded_bytes_that_decode_to_nothing_are_bounded() {
 }
 
 #[tokio::test]
+async fn a_layer_that_grows_and_decodes_to_little_is_bounded() {
+    let whole = gzip(TEXT);
+    let (header, data) = whole.split_at(10);
+    // Two thousand empty blocks before the data are within the limit, and two million are not.
+    let inner = |blocks: usize| [header, &[0, 0, 0, 0xff, 0xff].repeat(blocks), data].concat();
+    let (few, many) = (gzip(&inner(2000)), gzip(&inner(2_000_000)));
+    assert!(many.len() < MAX_BODY);
+    assert_outcomes(vec![("gzip, gzip", few, WHOLE), ("gzip, gzip", many, FAILED)]).await;
+}
+
+#[tokio::test]
 async fn a_body_that_is_not_what_its_header_says_is_a_broken_body() {
     let (mut checksum, mut length) = (gzip(TEXT), gzip(TEXT));
     let end = checksum.len();
