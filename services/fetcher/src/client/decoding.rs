@@ -1,4 +1,7 @@
 //! Bodies without their content codings.
+//!
+//! The decoders of reqwest bound no window and no layer, know one spelling of one coding, and return any other body as if
+//! it had none.
 
 use std::{io, pin::Pin};
 
@@ -81,9 +84,11 @@ impl Codings {
         self.0.is_empty()
     }
 
-    /// Returns the memory that decoders have touched after this number of decoded bytes, in bytes.
+    /// Returns the memory that decoders have touched after this number of decoded bytes, in bytes. An outer layer may
+    /// have decoded any number of bytes by then.
     pub(super) fn memory(&self, decoded: usize) -> usize {
-        self.0.iter().map(|coding| coding.window_bytes().min(decoded)).sum()
+        let Some((inner, outer)) = self.0.split_first().filter(|_| decoded > 0) else { return 0 };
+        inner.window_bytes().min(decoded) + outer.iter().map(|coding| coding.window_bytes()).sum::<usize>()
     }
 }
 
@@ -183,9 +188,13 @@ mod tests {
 
     #[test]
     fn a_decoder_has_touched_no_more_than_its_window_and_the_decoded_bytes() {
-        let codings = Codings(vec![Coding::Gzip, Coding::Zstd]);
-        assert_eq!(codings.memory(1000), 2000);
-        assert_eq!(codings.memory(1 << 30), (32 << 10) + (8 << 20));
+        let zstd = Codings(vec![Coding::Zstd]);
+        assert_eq!([0, 1000, 1 << 30].map(|decoded| zstd.memory(decoded)), [0, 1000, 8 << 20]);
+        let two = Codings(vec![Coding::Gzip, Coding::Zstd]);
+        assert_eq!(
+            [0, 1000, 1 << 30].map(|decoded| two.memory(decoded)),
+            [0, 1000 + (8 << 20), (32 << 10) + (8 << 20)]
+        );
         assert_eq!(Codings::default().memory(1000), 0);
     }
 }

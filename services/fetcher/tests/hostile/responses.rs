@@ -62,7 +62,7 @@ async fn outcomes(asker: &Asker, (name, raw): (String, Vec<u8>)) -> (String, BTr
     (name, found)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn each_response_of_llhttp_has_its_outcome_and_is_never_the_answer_to_the_next_request() {
     let vectors = vectors();
     assert_eq!(vectors.len(), 84);
