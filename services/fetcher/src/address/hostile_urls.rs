@@ -1,6 +1,6 @@
 //! Hostile URLs, from the parser to the checks before a request (`tests/hostile/vectors/urls.jsonl`).
 
-use orbweaver_url::{MAX_URL_BYTES, Policy, Url, UrlError, parse, resolve};
+use orbweaver_url::{MAX_URL_BYTES, Policy, Url, UrlError, is_dns_name, parse, resolve};
 use serde_json::Value;
 
 use super::{has_bad_port, is_localhost, is_private, refusal};
@@ -97,6 +97,15 @@ fn each_spelling_of_localhost_and_each_bad_port_is_known() {
     assert_eq!(local, 6);
     let ports: Vec<_> = urls.iter().filter(|url| has_bad_port(url)).filter_map(Url::port).collect();
     assert_eq!(ports, [0, 22, 25]);
+}
+
+#[test]
+fn only_hosts_that_dns_can_hold_are_looked_up() {
+    let urls: Vec<Url> = rows().iter().filter_map(parsed).collect();
+    let impossible = urls.iter().filter_map(Url::domain).filter(|host| !is_dns_name(host));
+    let lengths: Vec<_> = impossible.map(|host| (&host[..host.len().min(6)], host.len())).collect();
+    assert_eq!(lengths, [("a..exa", 10), ("aaaaaa", 72), ("aaaaaa", 304), (".", 1)]);
+    assert!(is_dns_name("a_b.example") && is_dns_name("-a.example"));
 }
 
 #[test]
