@@ -105,6 +105,9 @@ pub(crate) fn is_localhost(name: &str) -> bool {
 }
 
 #[cfg(test)]
+mod hostile_urls;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -5,6 +5,7 @@
 
 mod layers;
 mod links;
+mod named_tests;
 mod prose;
 mod protocol;
 mod source;
@@ -12,6 +13,7 @@ mod workspace;
 
 pub use layers::{arrows_that_point_up, libraries_of_others};
 pub use links::dead_links;
+pub use named_tests::missing_tests;
 pub use prose::Prose;
 pub use protocol::Protocol;
 pub use source::{MAX_LINES, forbidden_names, metrics_without_alert, too_long, unfinished};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orbweaver_architecture_tests::{
     Package, Prose, Protocol, arrows_that_point_up, dead_links, files_below, forbidden_names, libraries_of_others,
-    metrics_without_alert, packages, root, too_long, unfinished,
+    metrics_without_alert, missing_tests, packages, root, too_long, unfinished,
 };
 
 fn none(findings: &[String]) {
@@ -109,6 +109,14 @@ fn links_between_pages_lead_somewhere() {
         text => text.ok(),
     };
     none(&pages().iter().flat_map(|(path, text)| dead_links(path, text, read)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let read = |path: &Path| std::fs::read_to_string(root().join(path)).ok();
+    none(&pages().iter().flat_map(|(path, text)| missing_tests(path, text, read)).collect::<Vec<_>>());
+    let hostile = std::fs::read_to_string(root().join("docs/hostile.md")).unwrap_or_default();
+    assert!(hostile.matches(".rs::").count() > 80, "the tests of docs/hostile.md were not found");
 }
 
 #[test]

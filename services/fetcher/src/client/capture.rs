@@ -7,8 +7,8 @@ use reqwest::{
 };
 use url::{Position, Url};
 
-/// Encodings that reqwest accepts with the features of the workspace.
-const ENCODINGS: &str = "zstd,gzip,deflate,br";
+use super::decoding::ACCEPTED;
+
 /// Maximum length of an IP address as text, in bytes.
 const MAX_ADDRESS_BYTES: usize = 45;
 
@@ -19,7 +19,7 @@ pub(crate) fn sent_headers(url: &Url, headers: &HeaderMap) -> Vec<(String, Strin
     let given = headers
         .iter()
         .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
-    let encodings = (ACCEPT_ENCODING.as_str().to_owned(), ENCODINGS.to_owned());
+    let encodings = (ACCEPT_ENCODING.as_str().to_owned(), ACCEPTED.to_owned());
     let encodings = Some(encodings).filter(|_| !headers.contains_key(ACCEPT_ENCODING));
     std::iter::once(host).chain(given).chain(encodings).collect()
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt, TryStreamExt as _, future::BoxFuture};
 use orbweaver_messages::{Millis, PageKind};
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
     Attempt, Body, Client, Destination, FetchError, HttpResponse, Purpose, Request, capture,
+    decoding::{self, ACCEPTED, Codings},
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
@@ -122,7 +123,7 @@ impl HttpClient {
         let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
         let sent = profile.archive.then(|| capture::sent_headers(request.url(), request.headers()));
-        let response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
+        let mut response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 let failure = failure_of(&error);
@@ -139,17 +140,24 @@ impl HttpClient {
             return (Some(answered_at_ms), Ok(answer));
         };
         answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent)));
+        let codings = Codings::of(response.headers());
+        if codings.as_ref().is_some_and(|codings| !codings.is_empty()) {
+            // The body has neither once it is decoded.
+            let headers = response.headers_mut();
+            headers.remove(header::CONTENT_ENCODING);
+            headers.remove(header::CONTENT_LENGTH);
+        }
         if purpose != Purpose::Robots || profile.archive {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
-        let result = match timeout_at(deadline, read(response, max_bytes, candidates, memory)).await {
+        let read = read(response, codings, (max_bytes, candidates), memory);
+        let result = match timeout_at(deadline, read).await {
             Ok(Ok((body, kind))) => Ok(HttpResponse { body, kind, ..answer }),
             // The response is complete for all but the archive.
             _ if candidates == Candidates::RESPONSE => Ok(HttpResponse { kind: PageKind::Response, ..answer }),
             // The deadline passed, or the server closed the connection, because reading was paused.
             _ if memory.has_waited() => Err(FetchError::Memory),
-            Ok(Err(error)) if error.is_timeout() => Err(FetchError::Timeout),
-            Ok(Err(_broken)) => Err(FetchError::Body),
+            Ok(Err(failure)) => Err(failure),
             Err(_elapsed) => Err(FetchError::Timeout),
         };
         (Some(answered_at_ms), result)
@@ -166,6 +174,7 @@ impl HttpClient {
         let _ = url.set_password(None);
         let mut asked = reqwest::Request::new(Method::GET, url);
         *asked.headers_mut() = profile.request_headers(cookie.as_deref(), known.as_ref());
+        asked.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
         Some(asked)
     }
 }
@@ -277,22 +286,30 @@ fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
 }
 
 /// Reads the decoded body up to a limit, which also bounds the growth by decompression, and determines its kind. Stops
-/// reading once it is none of the candidates.
+/// reading once it is none of the candidates. `codings` is `None` if the body cannot be decoded.
 async fn read(
-    mut response: Response,
-    max_bytes: usize,
-    candidates: Candidates,
+    response: Response,
+    codings: Option<Codings>,
+    (max_bytes, candidates): (usize, Candidates),
     memory: &mut Reservation,
-) -> Result<(Body, PageKind), reqwest::Error> {
+) -> Result<(Body, PageKind), FetchError> {
+    let codings = codings.ok_or(FetchError::Body)?;
     let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let expected = if codings.is_empty() { expected } else { 0 };
     let first = expected.clamp(FIRST_BYTES, MOST_FIRST_BYTES);
     let mut bytes = Vec::new();
     let mut kind = None;
-    while let Some(chunk) = response.chunk().await? {
+    let broken = |error| decoding::failure_of(&error);
+    let mut pieces = decoding::decoded(response, &codings, max_bytes).await.map_err(broken)?;
+    while let Some(piece) = pieces.try_next().await.map_err(broken)? {
+        // Decoding alone would never yield to other requests.
+        tokio::task::coop::consume_budget().await;
         let room = max_bytes - bytes.len();
-        let truncated = chunk.len() > room;
-        make_room(&mut bytes, chunk.len().min(room), (first, max_bytes), memory).await;
-        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        let truncated = piece.len() > room;
+        let more = piece.len().min(room);
+        memory.grow(codings.memory(bytes.len() + more) - codings.memory(bytes.len())).await;
+        make_room(&mut bytes, more, (first, max_bytes), memory).await;
+        bytes.extend_from_slice(&piece[..more]);
         if kind.is_none() && (bytes.len() >= candidates.decisive_bytes() || truncated) {
             kind = candidates.kind(&bytes);
             if kind.is_none() {

@@ -1,6 +1,7 @@
 //! The client, which sends single requests.
 
 pub(crate) mod capture;
+mod decoding;
 mod http;
 mod pins;
 mod resolver;
@@ -125,7 +126,7 @@ pub enum FetchError {
     Timeout,
     /// The connection broke, or the response was not HTTP, before the headers arrived.
     Connection,
-    /// The body was incomplete or could not be decoded.
+    /// The body was incomplete, or could not be decoded: it has an unknown content coding, or more than two.
     Body,
     /// The address is not public.
     Private,

@@ -12,6 +12,8 @@ use tokio::{
 use super::*;
 use crate::RequestProfile;
 
+mod floods;
+
 /// Size of the page, in bytes.
 const PAGE_BYTES: usize = 8 << 20;
 /// Largest payload of a frame, in bytes.

@@ -282,6 +282,49 @@ async fn only_public_addresses_are_returned_and_a_name_with_others_only_is_refus
 }
 
 #[tokio::test]
+async fn a_public_name_with_the_address_of_this_machine_is_refused_whatever_its_spelling() {
+    let server = NameServer::start(|_, family| match family {
+        RecordType::A => Reply::Records(vec![data("127.0.0.1")], 60),
+        _ => Reply::Records(vec![data("::1")], 60),
+    })
+    .await;
+    let rows = std::fs::read_to_string("tests/hostile/vectors/urls.jsonl").unwrap();
+    let rows = rows.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let urls = rows.filter(|row| row["category"] == "names").map(|row| row["url"].as_str().unwrap().to_owned());
+    let urls: Vec<String> = urls.collect();
+    assert_eq!(urls.len(), 16);
+    let resolver = server.resolver();
+    for url in urls {
+        let url = orbweaver_url::parse(&url).unwrap();
+        let error = resolver.look_up(url.domain().unwrap(), None).await.unwrap_err();
+        assert_eq!(error.failure(), FetchError::Private, "{url}: {error}");
+    }
+    assert_eq!(server.queries("localtest.me.", RecordType::A), 1);
+}
+
+#[tokio::test]
+async fn an_alias_of_itself_is_a_failure_and_of_many_addresses_a_few_are_used() {
+    let server = NameServer::start(|name, family| match (name, family) {
+        ("many.example.", RecordType::A) => {
+            Reply::Records((1..=60).map(|last| data(&format!("93.184.216.{last}"))).collect(), 60)
+        }
+        ("a.example.", _) => {
+            Reply::Chain(vec![Record::from_rdata(of("a.example."), 60, RData::CNAME(CNAME(of("b.example."))))])
+        }
+        ("b.example.", _) => {
+            Reply::Chain(vec![Record::from_rdata(of("b.example."), 60, RData::CNAME(CNAME(of("a.example."))))])
+        }
+        _ => Reply::None(ResponseCode::NoError, 60),
+    })
+    .await;
+    let resolver = server.resolver();
+    assert_eq!(resolver.look_up("many.example", None).await.unwrap().len(), MAX_ADDRESSES);
+    let looped = timeout(Duration::from_secs(30), resolver.look_up("a.example", None)).await.unwrap();
+    assert!(looped.is_err(), "{looped:?}");
+    assert!(server.queries("a.example.", RecordType::A) < 20);
+}
+
+#[tokio::test]
 async fn an_address_to_be_avoided_comes_last_and_the_other_family_before_it() {
     let server = NameServer::start(|name, family| match (name, family) {
         ("two.example.", RecordType::A) => Reply::Records(vec![data(PUBLIC), data(OTHER)], 60),
