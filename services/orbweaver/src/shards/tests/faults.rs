@@ -80,6 +80,7 @@ fn run_for(steps: usize, setup: &Setup, options: &[&str], shard_bytes: u64) -> b
     let args = setup.args(options);
     let selection = args.selection().unwrap();
     let (directory, mut manifest) = Directory::open(&setup.out(), selection.clone()).unwrap();
+    check_files(setup);
     let sink = Faulty { directory: &directory, steps: Steps(Rc::new(Cell::new(steps))) };
     let stop = AtomicBool::new(false);
     let run = Run { to: &args.to, shard_bytes, stop: &stop };
@@ -105,6 +106,11 @@ fn check(setup: &Setup, crawl: &Crawl, (options, is_selected): Options) {
         let expected = if what.contains(&kind) { expected } else { vec![] };
         assert_eq!(setup.records(kind), expected, "{kind:?}");
     }
+    check_files(setup);
+}
+
+/// Checks that the directory has only the files that the manifest names.
+fn check_files(setup: &Setup) {
     let manifest = setup.manifest();
     let named = manifest.kinds.values().flat_map(|exported| &exported.shards).map(|shard| shard.file.clone());
     let mut named: Vec<_> = named.chain(["manifest.json".to_owned()]).collect();
@@ -114,17 +120,17 @@ fn check(setup: &Setup, crawl: &Crawl, (options, is_selected): Options) {
 
 #[test]
 fn an_export_that_is_killed_at_any_step_continues_to_the_same_files() {
-    let crawl = naive::fixed(25, 25);
-    let reference = Setup::of(25, 25);
-    assert!(run_for(usize::MAX, &reference, &[], 1500));
+    let crawl = naive::fixed(12, 12);
+    let reference = Setup::of(12, 12);
+    assert!(run_for(usize::MAX, &reference, &[], 500));
     check(&reference, &crawl, OPTIONS[0]);
     let manifest = reference.manifest();
     assert!(manifest.kinds.values().all(|exported| exported.shards.len() > 1), "{manifest:?}");
     let expected = reference.files();
     let killed = (0..).take_while(|steps| {
-        let setup = Setup::of(25, 25);
-        let is_killed = !run_for(*steps, &setup, &[], 1500);
-        assert!(run_for(usize::MAX, &setup, &[], 1500));
+        let setup = Setup::of(12, 12);
+        let is_killed = !run_for(*steps, &setup, &[], 500);
+        assert!(run_for(usize::MAX, &setup, &[], 500));
         assert_eq!(setup.files(), expected, "killed after {steps} steps");
         is_killed
     });
@@ -132,7 +138,7 @@ fn an_export_that_is_killed_at_any_step_continues_to_the_same_files() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn an_export_while_the_results_grow_has_each_record_once(
