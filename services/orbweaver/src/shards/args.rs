@@ -21,7 +21,7 @@ Documents are the lines of documents.jsonl, pages those of urls.jsonl; links are
 rel and the time of the page. Shards (documents-00000.jsonl.zst, …) are never changed, and manifest.json names the complete ones: \
 records, bytes, SHA-256, and their part of the results.
 
-The same command exports what has been added since, or continues after any interruption. A running or stopped crawl is exported \
+The same command exports new results, or continues after any interruption. A running or stopped crawl is exported \
 as far as its results cannot change any more.
 
 Exit codes: 0 exported, 64 usage error, or other options than those of the export in the directory, 66 results unreadable, \

@@ -109,12 +109,12 @@ impl<S: Sink> Pass<'_, S> {
                 continue;
             }
             self.records.clear();
-            let added = match is_selected.then(|| line.append_to(&mut self.records, self.tracks[number].kind)) {
-                Some(Err(reason)) => return Ok(Err(reason)),
-                added => added.transpose().unwrap_or_default().unwrap_or_default(),
-            };
-            if added > 0 {
-                self.add(number, added, after)?;
+            let kind = self.tracks[number].kind;
+            let added = if is_selected { line.append_to(&mut self.records, kind) } else { Ok(0) };
+            match added {
+                Err(reason) => return Ok(Err(reason)),
+                Ok(0) => {}
+                Ok(added) => self.add(number, added, after)?,
             }
             let track = &mut self.tracks[number];
             if track.open.is_none() {

@@ -106,6 +106,13 @@ fn check(setup: &Setup, crawl: &Crawl, (options, is_selected): Options) {
         let expected = if what.contains(&kind) { expected } else { vec![] };
         assert_eq!(setup.records(kind), expected, "{kind:?}");
     }
+    // Also if the last lines are not selected: no run reads them again.
+    let length = |name| fs::metadata(setup.results(name)).unwrap().len();
+    let (documents, urls) = (length("documents.jsonl"), length("urls.jsonl"));
+    for (kind, exported) in setup.manifest().kinds {
+        let end = if kind == Kind::Pages { urls } else { documents };
+        assert_eq!(exported.position.bytes, end, "{kind:?}");
+    }
     check_files(setup);
 }
 
