@@ -44,6 +44,8 @@ pub enum Command {
     /// Report on the results of a crawl.
     #[command(subcommand)]
     Report(crate::report::args::ReportCommand),
+    /// Export documents, links and pages of a crawl as compressed files of limited size, with a manifest.
+    Export(crate::shards::args::ExportArgs),
     /// Show the canonical form, site, slot and fingerprint of URLs, one JSON line per URL.
     Url(UrlArgs),
     /// Show the document that a crawl would extract from an HTML file, as one JSON line.

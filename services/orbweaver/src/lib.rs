@@ -7,6 +7,8 @@
 //! | `cluster` | `orbweaver crawl --brokers`, `seed`, `status`, `crawls`, `site`, `topics`, `consumers`, `dead-letters` |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`report`] | `orbweaver report links`: broken links, redirects and titles of a crawl |
+//! | [`shards`] | `orbweaver export`: results as compressed shards with a manifest |
+//! | `results`, `interrupt` | result files as read by other commands; work that a signal stops |
 //! | [`replay`] | `orbweaver replay`: measures the deduplication with URLs whose correct results are known |
 //! | [`mod@bench`] | `orbweaver bench` |
 //! | [`durable`] | files and directories that survive a power cut |
@@ -30,9 +32,12 @@ pub mod crawl;
 pub mod durable;
 pub mod exit;
 pub mod export;
+mod interrupt;
 pub mod logging;
 pub mod replay;
 pub mod report;
+mod results;
+pub mod shards;
 pub mod tools;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
@@ -58,6 +63,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(feature = "cluster")]
         cli::Command::Cluster(command) => cluster::run(command),
         cli::Command::Report(command) => report::run(command),
+        cli::Command::Export(args) => shards::run(args),
         cli::Command::Url(args) => tools::url::run(args),
         cli::Command::Extract(args) => tools::extract::run(args),
         cli::Command::Robots(args) => tools::robots::run(args),

@@ -2,30 +2,15 @@
 
 use std::{io, path::PathBuf};
 
-use crate::exit::Failure;
+use crate::{exit::Failure, results::ResultsError};
 
 /// Error of a report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A file of results cannot be read.
-    #[error("{path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A line is not one of such a file.
-    #[error("{path}, line {line}: {reason}")]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Number of the line, from 1.
-        line: u64,
-        /// Cause.
-        reason: String,
-    },
+    /// The results cannot be read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     /// The policy of the command line is not that of the crawl.
     #[error("--canonical: the crawl has the policy `{0}`")]
     Policy(String),
@@ -63,7 +48,7 @@ impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
         let text = error.to_string();
         match error {
-            ReportError::Read { .. } | ReportError::Line { .. } => Self::Input(text),
+            ReportError::Results(error) => error.into(),
             ReportError::Policy(_) => Self::Usage(text),
             ReportError::Temporary { .. } | ReportError::Table(_) | ReportError::Entry(_) => Self::Failed(text),
             ReportError::Write(_) | ReportError::Output { .. } => Self::Output(text),

@@ -13,10 +13,11 @@ use super::{
     args::Section,
     classify::{End, verdict},
     error::ReportError,
-    input::{DocumentLine, Lines, LinkOnPage, UrlLine},
+    input::{DocumentLine, LinkOnPage, UrlLine},
     interest::{Interest, Role},
     sorted::{Filling, MAX_KEY_BYTES, Table, Temporary, key},
 };
+use crate::results::Lines;
 
 /// Source of a report.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +117,7 @@ pub(super) fn gather(
         versions: temporary.table("versions")?,
         notes: Notes::default(),
     };
-    let are_documents_cut = files.documents.each(|line| {
+    let are_documents_cut = files.documents.each::<ReportError>(|line| {
         source.check()?;
         match parsed(line) {
             Ok(document) => reader.take(&document),
@@ -142,7 +143,7 @@ fn canonical(policy: Policy, url: &str) -> Option<String> {
 /// Reads which URLs are broken or redirect, and where to.
 fn interest(source: Source<'_>, urls: &Lines) -> Result<Interest, ReportError> {
     let mut interest = Interest::new();
-    urls.each(|line| {
+    urls.each::<ReportError>(|line| {
         source.check()?;
         let line: UrlLine<'_> = match parsed(line) {
             Ok(line) => line,
@@ -166,7 +167,7 @@ fn ends(
     interest: &Interest,
     mut ends: Filling,
 ) -> Result<(Table, bool), ReportError> {
-    let is_cut = urls.each(|line| {
+    let is_cut = urls.each::<ReportError>(|line| {
         source.check()?;
         let line: UrlLine<'_> = match parsed(line) {
             Ok(line) => line,

@@ -7,7 +7,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`] | command line |
-//! | `input` | lines of the result files |
+//! | `input` | lines of the result files (read by `results`) |
 //! | `interest`, `gather`, `sorted` | selected URLs; the results they need; external sort |
 //! | `classify`, `chains` | pure: meaning of an outcome, redirects to their end |
 //! | `sections`, `print` | sections; text, CSV and JSON lines |
@@ -29,11 +29,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::atomic::AtomicBool,
 };
 
 use args::{Format, LinksArgs, ReportCommand, Section};
@@ -43,13 +39,8 @@ use orbweaver_url::Policy;
 use sections::Totals;
 use serde::Deserialize;
 use sorted::Temporary;
-use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{
-    block_on,
-    exit::{Failure, failed},
-    output::while_stdout_is_read,
-};
+use crate::{exit::Failure, interrupt::interruptible, output::while_stdout_is_read, results::whole};
 
 /// Runs a report.
 ///
@@ -65,32 +56,13 @@ pub fn run(command: &ReportCommand) -> Result<(), Failure> {
     if args.fail && !sections.contains(&Section::Broken) {
         return Err(Failure::Usage("--fail requires the section broken: add it to --only".to_owned()));
     }
-    let totals = block_on(1, Duration::ZERO, interruptible(args.clone()))?;
+    let args = args.clone();
+    let fail = args.fail;
+    let totals = interruptible(move |stop| report_to_stdout(&args, stop))?;
     match totals.broken {
-        1 if args.fail => Err(Failure::Found("1 URL is broken".to_owned())),
-        broken if broken > 0 && args.fail => Err(Failure::Found(format!("{broken} URLs are broken"))),
+        1 if fail => Err(Failure::Found("1 URL is broken".to_owned())),
+        broken if broken > 0 && fail => Err(Failure::Found(format!("{broken} URLs are broken"))),
         _ => Ok(()),
-    }
-}
-
-/// Writes the report on a blocking thread, and stops it at a signal, so that it removes its temporary files. A second
-/// signal ends the command at once.
-async fn interruptible(args: LinksArgs) -> Result<Totals, Failure> {
-    let uncaught = |error| failed(format!("signal handlers cannot be installed: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(uncaught)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(uncaught)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    let mut report = tokio::task::spawn_blocking(move || report_to_stdout(&args, &stopped));
-    loop {
-        tokio::select! {
-            result = &mut report => return result.map_err(failed)?,
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        if stop.swap(true, Ordering::Relaxed) {
-            return Err(Failure::Stopped("stopped at once; temporary files may remain".to_owned()));
-        }
     }
 }
 
@@ -159,7 +131,7 @@ fn policy(dir: &Path, given: Option<Policy>) -> Result<Policy, ReportError> {
         #[serde(default)]
         canonical: Policy,
     }
-    let stored = input::whole(dir.join("state/crawl.json"))?.map(|settings: Settings| settings.canonical);
+    let stored = whole(dir.join("state/crawl.json"))?.map(|settings: Settings| settings.canonical);
     match (stored, given) {
         (Some(stored), Some(given)) if stored != given => Err(ReportError::Policy(stored.to_string())),
         (stored, given) => Ok(stored.or(given).unwrap_or_default()),

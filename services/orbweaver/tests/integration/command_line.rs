@@ -32,12 +32,14 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn nothing_is_coloured_in_a_pipe_or_a_file() {
     let dir = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], i32); 5] = [
+    let cases: [(&[&str], i32); 7] = [
         (&["--help"], 0),
         (&["crawl", "--help"], 0),
         (&["crawl", "--no-such-option"], 64),
         (&["crawl", "--header", "no colon", "http://example.org/"], 64),
         (&["crawl", "--demo", "--max-pages", "3", "--out", "demo"], 0),
+        (&["export", "demo", "--to", "shards"], 0),
+        (&["export", "demo", "--to", "shards", "--status", "404"], 64),
     ];
     for (arguments, code) in cases {
         let output = orbweaver(arguments, dir.path());

@@ -1,0 +1,137 @@
+//! Arguments of `orbweaver export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    filter::{Filter, Language, Site, StatusRange, Time},
+    manifest::Selection,
+};
+use crate::{cli::size, exit::Failure};
+
+/// Smallest size of a shard, in bytes: the manifest, which is replaced with each of them, names all.
+const MIN_SHARD_BYTES: u64 = 1 << 20;
+
+/// Arguments of `orbweaver export`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Documents are the lines of documents.jsonl, pages those of urls.jsonl; links are the edges of documents, with from, to, text, \
+rel and the time of the page. Shards (documents-00000.jsonl.zst, …) are never changed, and manifest.json names the complete ones: \
+records, bytes, SHA-256, and their part of the results.
+
+The same command exports new results, or continues after any interruption. A running or stopped crawl is exported \
+as far as its results cannot change any more.
+
+Exit codes: 0 exported, 64 usage error, or other options than those of the export in the directory, 66 results unreadable, \
+73 output unusable, 75 interrupted (the same command continues).
+
+Examples:
+  orbweaver export docs.example.org.crawl --to docs
+  orbweaver export docs.example.org.crawl --to english --what documents --language en --status 2xx
+  zstd -dc docs/links-*.jsonl.zst")]
+pub struct ExportArgs {
+    /// Output directory of a crawl.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Directory of the export: new, empty, or with an export with these options.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Export only these kinds of results (may be repeated, or separated by commas) [default: all; with --language
+    /// documents and links, since pages have none].
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub what: Vec<Kind>,
+    /// Size of a shard before compression, which its last record may exceed; at least 1MiB. It may change between runs.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = shard_size)]
+    pub shard_bytes: u64,
+    /// Export only results of this host and its subdomains, such as `example.org` (may be repeated, or separated by commas).
+    /// Conditions apply to the page of a link, not to its target.
+    #[arg(long, value_name = "SITE", value_delimiter = ',')]
+    pub site: Vec<Site>,
+    /// Export only results with these HTTP statuses, such as `200,404` or `2xx` (may be repeated).
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub status: Vec<StatusRange>,
+    /// Export only pages that declare these languages: `en` also selects `en-GB` (may be repeated, or separated by commas).
+    #[arg(long, value_name = "LANGUAGE", value_delimiter = ',')]
+    pub language: Vec<Language>,
+    /// Export only results from this time on, such as `2027-01-01` or `2027-01-01T12:00:00Z`.
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Time>,
+    /// Export only results before this time.
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Time>,
+    /// Print the summary as one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ExportArgs {
+    /// Returns the selected results, the same for each order of the options.
+    ///
+    /// # Errors
+    /// Fails if a condition applies to a kind that lacks the property.
+    pub(super) fn selection(&self) -> Result<Selection, Failure> {
+        if !self.language.is_empty() && self.what.contains(&Kind::Pages) {
+            let message = "--language: pages have no language; give --what documents,links";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let is_wanted = |kind: &Kind| match &*self.what {
+            [] => self.language.is_empty() || *kind != Kind::Pages,
+            what => what.contains(kind),
+        };
+        let filter = Filter {
+            sites: sorted(&self.site),
+            status: sorted(&self.status),
+            languages: sorted(&self.language),
+            since: self.since,
+            until: self.until,
+        };
+        Ok(Selection { what: Kind::ALL.into_iter().filter(is_wanted).collect(), filter })
+    }
+}
+
+fn sorted<T: Ord + Clone>(values: &[T]) -> Vec<T> {
+    let mut values = values.to_vec();
+    values.sort();
+    values.dedup();
+    values
+}
+
+fn shard_size(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
+    if bytes < MIN_SHARD_BYTES { Err("expected at least 1MiB".to_owned()) } else { Ok(bytes) }
+}
+
+/// Kind of exported results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Lines of documents.jsonl
+    Documents,
+    /// Links of documents, one record per link
+    Links,
+    /// Lines of urls.jsonl
+    Pages,
+}
+
+impl Kind {
+    /// All kinds, in the order of the export.
+    pub const ALL: [Self; 3] = [Self::Documents, Self::Links, Self::Pages];
+
+    /// Returns the name, as given on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Documents => "documents",
+            Self::Links => "links",
+            Self::Pages => "pages",
+        }
+    }
+
+    /// Returns the name of a shard.
+    #[must_use]
+    pub fn shard(self, number: usize) -> String {
+        format!("{}-{number:05}.jsonl.zst", self.name())
+    }
+}

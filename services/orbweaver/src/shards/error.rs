@@ -1,0 +1,55 @@
+//! Errors of an export.
+
+use std::{io, path::PathBuf};
+
+use crate::{exit::Failure, results::ResultsError};
+
+/// Error of an export.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardsError {
+    /// The results cannot be read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// The result file is not the one that was exported.
+    #[error("{0} is not the file that was exported, or was changed; export it to another directory")]
+    Changed(PathBuf),
+    /// The export has other options.
+    #[error("{dir} has an export with `{stored}`, and not with `{given}`; give other options or another directory")]
+    Selection {
+        /// Directory of the export.
+        dir: PathBuf,
+        /// Options of the export.
+        stored: String,
+        /// Options of the command line.
+        given: String,
+    },
+    /// The directory or a file in it cannot be used.
+    #[error("{path}: {source}")]
+    Output {
+        /// The file or directory.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The manifest cannot be read or written.
+    #[error(transparent)]
+    Manifest(#[from] Failure),
+    /// The export was interrupted.
+    #[error("stopped; the same command continues the export")]
+    Stopped,
+}
+
+impl From<ShardsError> for Failure {
+    fn from(error: ShardsError) -> Self {
+        let text = error.to_string();
+        match error {
+            ShardsError::Results(error) => error.into(),
+            ShardsError::Changed(_) => Self::Input(text),
+            ShardsError::Selection { .. } => Self::Usage(text),
+            ShardsError::Output { .. } => Self::Output(text),
+            ShardsError::Manifest(failure) => failure,
+            ShardsError::Stopped => Self::Stopped(text),
+        }
+    }
+}

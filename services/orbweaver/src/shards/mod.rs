@@ -1,0 +1,130 @@
+//! `orbweaver export`: results of a crawl as compressed shards of limited size, with a manifest.
+//!
+//! Each record is in exactly one complete shard, whenever an export is killed: a shard is written under another name,
+//! synced and renamed, and then the manifest names it, with the position in the results after it. The next run removes
+//! shards that the manifest does not name, and continues at the positions. A shard depends on the results and the options
+//! alone, so that the repeated one is the same.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`args`] | command line |
+//! | `filter`, `record` | pure: selected results; records of a line |
+//! | `pass` | one pass over a result file (read by `results`) |
+//! | `pack` | a shard that is being written |
+//! | `manifest`, `sink` | the manifest; the directory of the export |
+
+pub mod args;
+mod error;
+mod filter;
+mod manifest;
+mod pack;
+mod pass;
+mod record;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, io, sync::atomic::AtomicBool};
+
+use args::{ExportArgs, Kind};
+use error::ShardsError;
+use manifest::Manifest;
+use pass::{Run, pass};
+use record::Source;
+use serde::Serialize;
+use sink::Directory;
+
+use crate::{
+    crawl::progress::{bytes, number},
+    exit::Failure,
+    interrupt::interruptible,
+    output::{json_line, to_stdout},
+    results::Lines,
+};
+
+/// Exports the results of a crawl, and prints a summary.
+///
+/// # Errors
+/// Fails if the results cannot be read, the export cannot be written or is interrupted.
+pub fn run(args: &ExportArgs) -> Result<(), Failure> {
+    let as_json = args.json;
+    let args = args.clone();
+    let summary = interruptible(move |stop| Ok(export(&args, stop)?))?;
+    to_stdout(|out| {
+        if as_json {
+            return json_line(out, &summary);
+        }
+        summary.iter().try_for_each(|(kind, counts)| counts.print(*kind, out))
+    })
+}
+
+/// Counts of a kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+struct Counts {
+    records: u64,
+    shards: usize,
+    /// Size of the shards.
+    bytes: u64,
+    uncompressed_bytes: u64,
+    /// Records that this run has added.
+    new_records: u64,
+    /// Shards that this run has added.
+    new_shards: usize,
+}
+
+impl Counts {
+    fn print(&self, kind: Kind, out: &mut dyn io::Write) -> io::Result<()> {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let new = match self.new_shards {
+            0 => "nothing new".to_owned(),
+            shards => format!("{} new in {shards} shard{}", number(self.new_records), plural(shards)),
+        };
+        let (name, records, size) = (kind.name(), number(self.records), bytes(self.bytes));
+        writeln!(out, "{name:9}  {records} records in {} shard{}, {size}; {new}", self.shards, plural(self.shards))
+    }
+}
+
+/// Exports the results; returns the counts of each kind.
+fn export(args: &ExportArgs, stop: &AtomicBool) -> Result<BTreeMap<Kind, Counts>, ShardsError> {
+    let selection = args.selection()?;
+    let mut files = vec![];
+    for source in
+        Source::ALL.into_iter().filter(|source| source.kinds().iter().any(|kind| selection.what.contains(kind)))
+    {
+        files.push((source, Lines::find(&args.dir, source.file())?.up_to_checkpoint(&args.dir)?));
+    }
+    let (directory, mut manifest) = Directory::open(&args.to, selection)?;
+    let before = counts(&manifest);
+    let run = Run { to: &args.to, shard_bytes: args.shard_bytes, stop };
+    for (source, lines) in &files {
+        match pass(run, (*source, lines), &directory, &mut manifest) {
+            Ok(false) => {}
+            Ok(true) => notice!(
+                "{}: the last line is incomplete and was skipped: the crawl is running or was killed",
+                lines.path().display()
+            ),
+            Err(error) => {
+                // Otherwise the next run does.
+                let _ = directory.remove_unfinished(&manifest);
+                return Err(error);
+            }
+        }
+    }
+    let mut counts = counts(&manifest);
+    for (kind, counts) in &mut counts {
+        counts.new_records = counts.records - before[kind].records;
+        counts.new_shards = counts.shards - before[kind].shards;
+    }
+    Ok(counts)
+}
+
+fn counts(manifest: &Manifest) -> BTreeMap<Kind, Counts> {
+    let of_kind = |shards: &[manifest::Shard]| Counts {
+        records: shards.iter().map(|shard| shard.records).sum(),
+        shards: shards.len(),
+        bytes: shards.iter().map(|shard| shard.bytes).sum(),
+        uncompressed_bytes: shards.iter().map(|shard| shard.uncompressed_bytes).sum(),
+        ..Counts::default()
+    };
+    manifest.kinds.iter().map(|(kind, exported)| (*kind, of_kind(&exported.shards))).collect()
+}

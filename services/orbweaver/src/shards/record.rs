@@ -1,0 +1,215 @@
+//! Pure: exported records of a line of the results.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{args::Kind, filter::Properties};
+
+/// Line of `documents.jsonl`, as far as an export needs it.
+#[derive(Debug, Deserialize)]
+pub(super) struct DocumentLine<'a> {
+    #[serde(borrow)]
+    url: Cow<'a, str>,
+    status: u16,
+    #[serde(borrow)]
+    fetched_at: Cow<'a, str>,
+    #[serde(default)]
+    language: Option<Cow<'a, str>>,
+    #[serde(default)]
+    visit: u32,
+    /// Parsed if they are exported.
+    #[serde(borrow)]
+    links: &'a RawValue,
+}
+
+/// Link in `documents.jsonl`.
+#[derive(Debug, Deserialize)]
+struct LinkOnPage<'a> {
+    #[serde(borrow)]
+    url: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+    #[serde(default, borrow)]
+    rel: Cow<'a, str>,
+}
+
+/// Record of a link.
+#[derive(Debug, Serialize)]
+struct Edge<'a> {
+    from: &'a str,
+    to: &'a str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    rel: &'a str,
+    fetched_at: &'a str,
+    #[serde(skip_serializing_if = "is_first")]
+    visit: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde expects")]
+fn is_first(visit: &u32) -> bool {
+    *visit == 0
+}
+
+/// Line of `urls.jsonl`, as far as an export needs it.
+#[derive(Debug, Deserialize)]
+pub(super) struct PageLine<'a> {
+    #[serde(borrow)]
+    url: Cow<'a, str>,
+    #[serde(default)]
+    status: Option<u16>,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+}
+
+/// File of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Documents,
+    Urls,
+}
+
+impl Source {
+    /// All files, in the order of the export.
+    pub(super) const ALL: [Self; 2] = [Self::Documents, Self::Urls];
+
+    /// Returns the name of the file.
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Self::Documents => "documents.jsonl",
+            Self::Urls => "urls.jsonl",
+        }
+    }
+
+    /// Returns the kinds of results in the file.
+    pub(super) fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Documents => &[Kind::Documents, Kind::Links],
+            Self::Urls => &[Kind::Pages],
+        }
+    }
+}
+
+/// Parsed line of a result file.
+pub(super) enum Line<'a> {
+    Document(&'a str, DocumentLine<'a>),
+    Page(&'a str, PageLine<'a>),
+}
+
+impl<'a> Line<'a> {
+    /// Parses a line of this file.
+    ///
+    /// # Errors
+    /// Fails with the reason if the line is not valid.
+    pub(super) fn parse(source: Source, line: &'a [u8]) -> Result<Self, String> {
+        let line = std::str::from_utf8(line).map_err(|error| error.to_string())?;
+        Ok(match source {
+            Source::Documents => Self::Document(line, parsed(line)?),
+            Source::Urls => Self::Page(line, parsed(line)?),
+        })
+    }
+
+    /// Returns the properties that conditions apply to.
+    pub(super) fn properties(&self) -> Properties<'_> {
+        match self {
+            Self::Document(_, document) => Properties {
+                url: &document.url,
+                status: Some(document.status),
+                language: document.language.as_deref(),
+                time: &document.fetched_at,
+            },
+            Self::Page(_, page) => Properties { url: &page.url, status: page.status, language: None, time: &page.time },
+        }
+    }
+
+    /// Appends the records of a kind, each with a line feed, and returns their number.
+    ///
+    /// # Errors
+    /// Fails with the reason if the line is not valid.
+    pub(super) fn append_to(&self, lines: &mut Vec<u8>, kind: Kind) -> Result<u64, String> {
+        match (self, kind) {
+            (Self::Document(line, _), Kind::Documents) | (Self::Page(line, _), Kind::Pages) => {
+                lines.extend_from_slice(line.as_bytes());
+                lines.push(b'\n');
+                Ok(1)
+            }
+            (Self::Document(_, document), Kind::Links) => document.append_links_to(lines),
+            _ => Ok(0),
+        }
+    }
+}
+
+impl DocumentLine<'_> {
+    fn append_links_to(&self, lines: &mut Vec<u8>) -> Result<u64, String> {
+        let links: Vec<LinkOnPage<'_>> = parsed(self.links.get())?;
+        for link in &links {
+            let edge = Edge {
+                from: &self.url,
+                to: &link.url,
+                text: &link.text,
+                rel: &link.rel,
+                fetched_at: &self.fetched_at,
+                visit: self.visit,
+            };
+            serde_json::to_writer(&mut *lines, &edge).map_err(|error| error.to_string())?;
+            lines.push(b'\n');
+        }
+        Ok(links.len() as u64)
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn records(source: Source, kind: Kind, line: &str) -> Result<(String, u64), String> {
+        let mut lines = vec![];
+        let number = Line::parse(source, line.as_bytes())?.append_to(&mut lines, kind)?;
+        Ok((String::from_utf8(lines).unwrap(), number))
+    }
+
+    #[test]
+    fn a_link_is_an_edge_with_the_time_of_its_page() {
+        let links = json!([{"url": "http://b.test/\u{e9}", "text": "a \"b\"", "rel": "nofollow"}, {"url": "http://c.test/", "text": ""}]);
+        let mut document = json!({"url": "http://a.test/", "status": 200, "fetched_at": "2027-01-01T00:00:00.000Z", "links": links, "title": "T"});
+        let (edges, number) = records(Source::Documents, Kind::Links, &document.to_string()).unwrap();
+        let expected = [
+            r#"{"from":"http://a.test/","to":"http://b.test/é","text":"a \"b\"","rel":"nofollow","fetched_at":"2027-01-01T00:00:00.000Z"}"#,
+            r#"{"from":"http://a.test/","to":"http://c.test/","text":"","fetched_at":"2027-01-01T00:00:00.000Z"}"#,
+        ];
+        assert_eq!((edges.lines().collect::<Vec<_>>(), number), (expected.to_vec(), 2));
+        document["visit"] = json!(3);
+        document["links"] = json!([{"url": "x", "text": "y"}]);
+        let (edges, _) = records(Source::Documents, Kind::Links, &document.to_string()).unwrap();
+        assert!(edges.ends_with("\"visit\":3}\n"), "{edges}");
+        document["links"] = json!([]);
+        assert_eq!(records(Source::Documents, Kind::Links, &document.to_string()).unwrap(), (String::new(), 0));
+    }
+
+    #[test]
+    fn documents_and_pages_are_their_lines() {
+        let document = r#"{ "url":"a", "status":200, "fetched_at":"now", "links":[], "text":"\u0041"}"#;
+        assert_eq!(records(Source::Documents, Kind::Documents, document).unwrap(), (format!("{document}\n"), 1));
+        let page = r#"{"url":"a","status":null,"time":"now", "x":1.50}"#;
+        assert_eq!(records(Source::Urls, Kind::Pages, page).unwrap(), (format!("{page}\n"), 1));
+    }
+
+    #[test]
+    fn a_line_of_another_form_is_refused() {
+        for line in ["", "{}", "[]", r#"{"url":"a","status":200,"fetched_at":"now"}"#, "{\"url\":\"a\",\"sta"] {
+            assert!(records(Source::Documents, Kind::Documents, line).is_err(), "{line}");
+        }
+        let links = r#"{"url":"a","status":200,"fetched_at":"now","links":[{"url":7,"text":""}]}"#;
+        assert!(records(Source::Documents, Kind::Links, links).is_err());
+        assert!(Line::parse(Source::Urls, b"{\"url\":\"a\",\"time\":\"\",\"x\":\"\xff\"}").is_err());
+        assert!(records(Source::Urls, Kind::Pages, r#"{"url":"a","time":"now"} {}"#).is_err());
+    }
+}
