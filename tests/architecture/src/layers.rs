@@ -44,7 +44,7 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
 }
 
 /// Libraries for an effect or a format, with the only packages that may use them.
-const OWNERS: [(&str, &[&str]); 14] = [
+const OWNERS: [(&str, &[&str]); 17] = [
     // The store, and the index of exported documents.
     ("fjall", &["orbweaver-store", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
@@ -57,6 +57,9 @@ const OWNERS: [(&str, &[&str]); 14] = [
     ("quick-xml", &["orbweaver-sitemaps"]),
     ("psl", &["orbweaver-url"]),
     ("sha1", &["orbweaver-warc"]),
+    ("sha2", &["orbweaver"]),
+    ("async-compression", &["orbweaver-fetcher"]),
+    ("whatlang", &["orbweaver-extractor"]),
     ("growable-bloom-filter", &["orbweaver-seen"]),
     ("serde_norway", &["orbweaver-messages"]),
     ("clap", &["orbweaver", "orbweaver-process", "orbweaver-toyweb"]),

@@ -13,7 +13,8 @@ pub(crate) fn check(data: &[u8]) {
     let content_type = std::str::from_utf8(content_type).ok();
     let headers = [("x-robots-tag".to_owned(), content_type.unwrap_or_default().to_owned())];
     let input = PageInput { url: &url, site: None, content_type, headers: &headers, body };
-    let options = ExtractorConfig { facts: true, feeds: true, requisites: 100, html: true, ..ExtractorConfig::default() };
+    let options =
+        ExtractorConfig { facts: true, feeds: true, requisites: 100, html: true, ..ExtractorConfig::default() };
     let page = extract(&input, &options);
     for link in page.links.iter().chain(&page.beyond) {
         let read = parse(&link.url).expect("a link can be crawled");

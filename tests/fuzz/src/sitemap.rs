@@ -9,7 +9,7 @@ pub(crate) fn check(data: &[u8]) {
     let limits = Limits { expanded_bytes: 1 << 20, entries: 1000 };
     let entries = |data: &[u8]| {
         let mut entries = Vec::new();
-        let report = read_with(data, limits, |entry| {
+        let report = read_with(data, &limits, |entry| {
             assert!(!entry.url.is_empty() && entry.url.len() <= MAX_URL_BYTES);
             entries.push(entry.url.into_owned());
             ControlFlow::Continue(())

@@ -52,7 +52,8 @@ pub struct ExportArgs {
     /// Export only results with these HTTP statuses, such as `200,404` or `2xx` (may be repeated).
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub status: Vec<StatusRange>,
-    /// Export only pages that declare these languages: `en` also selects `en-GB` (may be repeated, or separated by commas).
+    /// Export only pages in these languages: declared, or detected if the documents have facts; `en` also selects `en-GB`
+    /// (may be repeated, or separated by commas).
     #[arg(long, value_name = "LANGUAGE", value_delimiter = ',')]
     pub language: Vec<Language>,
     /// Export only results from this time on, such as `2027-01-01` or `2027-01-01T12:00:00Z`.

@@ -17,11 +17,20 @@ pub(super) struct DocumentLine<'a> {
     fetched_at: Cow<'a, str>,
     #[serde(default)]
     language: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    facts: Option<FactsOfDocument<'a>>,
     #[serde(default)]
     visit: u32,
     /// Parsed if they are exported.
     #[serde(borrow)]
     links: &'a RawValue,
+}
+
+/// Facts in `documents.jsonl`.
+#[derive(Debug, Deserialize)]
+struct FactsOfDocument<'a> {
+    #[serde(default, borrow)]
+    detected_language: Option<Cow<'a, str>>,
 }
 
 /// Link in `documents.jsonl`.
@@ -117,7 +126,7 @@ impl<'a> Line<'a> {
             Self::Document(_, document) => Properties {
                 url: &document.url,
                 status: Some(document.status),
-                language: document.language.as_deref(),
+                language: document.language(),
                 time: &document.fetched_at,
             },
             Self::Page(_, page) => Properties { url: &page.url, status: page.status, language: None, time: &page.time },
@@ -142,6 +151,16 @@ impl<'a> Line<'a> {
 }
 
 impl DocumentLine<'_> {
+    /// Returns the declared language, unless another one was detected in the text: declarations are often those of a template.
+    fn language(&self) -> Option<&str> {
+        let declared = self.language.as_deref();
+        let Some(detected) = self.facts.as_ref().and_then(|facts| facts.detected_language.as_deref()) else {
+            return declared;
+        };
+        let is_confirmed = |tag: &&str| tag.split(['-', '_']).next().unwrap_or(tag).eq_ignore_ascii_case(detected);
+        declared.filter(is_confirmed).or(Some(detected))
+    }
+
     fn append_links_to(&self, lines: &mut Vec<u8>) -> Result<u64, String> {
         let links: Vec<LinkOnPage<'_>> = parsed(self.links.get())?;
         for link in &links {
@@ -192,6 +211,23 @@ mod tests {
         assert!(edges.ends_with("\"visit\":3}\n"), "{edges}");
         document["links"] = json!([]);
         assert_eq!(records(Source::Documents, Kind::Links, &document.to_string()).unwrap(), (String::new(), 0));
+    }
+
+    #[test]
+    fn a_detected_language_is_preferred_to_another_one_that_was_declared() {
+        for (declared, detected, language) in [
+            (json!("en-GB"), json!(null), Some("en-GB")),
+            (json!("en-GB"), json!({"detected_language": "en"}), Some("en-GB")),
+            (json!("en-GB"), json!({"detected_language": "de", "meta": []}), Some("de")),
+            (json!(null), json!({"detected_language": "de"}), Some("de")),
+            (json!("en"), json!({}), Some("en")),
+            (json!(null), json!({}), None),
+        ] {
+            let line = json!({"url": "a", "status": 200, "fetched_at": "", "language": declared, "facts": detected, "links": []});
+            let line = line.to_string();
+            let document = Line::parse(Source::Documents, line.as_bytes()).unwrap();
+            assert_eq!(document.properties().language, language, "{declared} {detected}");
+        }
     }
 
     #[test]
