@@ -1,7 +1,7 @@
 """Corpus of a fuzz target: a file with an input per line in Base64, and a directory with an input per file.
 
 corpus.py unpack FILE DIR
-corpus.py pack DIR FILE KEPT    the KEPT shortest inputs, the shortest first
+corpus.py pack DIR FILE KEPT    at most KEPT inputs, of all lengths, the shortest first
 """
 
 import base64
@@ -19,7 +19,8 @@ def unpack(file, directory):
 
 def pack(directory, file, kept):
     values = {path.read_bytes() for path in pathlib.Path(directory).iterdir()}
-    least = sorted(values, key=lambda value: (len(value), value))[: int(kept)]
+    least = sorted(values, key=lambda value: (len(value), value))
+    least = least[:: -(-len(least) // int(kept)) or 1]
     pathlib.Path(file).write_text("".join(base64.b64encode(value).decode() + "\n" for value in least))
     print(f"{file}: {len(least)} of {len(values)} inputs")
 

@@ -73,9 +73,9 @@ pub struct FeedLink {
 /// A `meta` element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetaElement {
-    /// Its property, name or `itemprop`, in lower case.
+    /// Property, name or `itemprop`, in lower case.
     pub name: String,
-    /// Its content, white space folded.
+    /// Content, white space folded.
     pub content: String,
 }
 

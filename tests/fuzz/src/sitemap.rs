@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use orbweaver_sitemaps::{Limits, MAX_URL_BYTES, read_with, sniff};
+use orbweaver_sitemaps::{Limits, MAX_URL_BYTES, read_with};
 
-/// The input is a file. It is cut at its end as well: what was read before stays the same.
+/// The input is a file, which is also read without its second half.
 pub(crate) fn check(data: &[u8]) {
     let limits = Limits { expanded_bytes: 1 << 20, entries: 1000 };
     let entries = |data: &[u8]| {
@@ -17,11 +17,19 @@ pub(crate) fn check(data: &[u8]) {
         (report, entries)
     };
     let (report, found) = entries(data);
-    assert_eq!(report.is_ok(), sniff(data).is_some() || report.is_ok());
-    if let Ok(report) = report {
-        assert_eq!(report.entries, found.len());
-        assert_eq!(report.is_cut, report.error.is_some());
+    match report {
+        Ok(report) => {
+            assert_eq!(report.entries, found.len());
+            assert_eq!(report.is_cut, report.error.is_some());
+        }
+        Err(_) => assert!(found.is_empty(), "an unknown format has no entries"),
     }
-    let (_, of_a_part) = entries(&data[..data.len() / 2]);
-    assert!(of_a_part.len() <= 1000);
+    // Text that was decoded just before damage of gzip data is lost with it.
+    if data.starts_with(&[0x1f, 0x8b]) {
+        return;
+    }
+    let (_, of_the_half) = entries(&data[..data.len() / 2]);
+    // The last line of a text sitemap may be cut.
+    let complete = of_the_half.len().saturating_sub(1);
+    assert!(found.len() >= complete && found[..complete] == of_the_half[..complete], "the first entries are the same");
 }
