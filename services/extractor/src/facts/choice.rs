@@ -2,8 +2,8 @@
 
 use orbweaver_messages::MetaElement;
 
-use super::things::{Thing, all, name};
-use super::{date, json_ld};
+use super::date;
+use super::things::{Thing, name};
 use crate::text::folded;
 
 /// Maximum number of authors.
@@ -54,8 +54,8 @@ const AUTHORS: [&str; 7] = [
 #[derive(Debug)]
 pub(super) struct Stated<'a> {
     pub(super) meta: &'a [MetaElement],
-    pub(super) json_ld: &'a [json_ld::Object],
-    pub(super) microdata: &'a [json_ld::Object],
+    /// Things that it describes, the outer ones first.
+    pub(super) things: Vec<Thing<'a>>,
     /// Value of the first `time` element.
     pub(super) time: Option<&'a str>,
     /// Texts of links to authors.
@@ -63,10 +63,6 @@ pub(super) struct Stated<'a> {
 }
 
 impl<'a> Stated<'a> {
-    fn things(&self) -> Vec<Thing<'a>> {
-        all(self.json_ld.iter().chain(self.microdata))
-    }
-
     /// Returns the contents of the elements with one of these names, by their order.
     fn meta(&self, names: &'a [&str]) -> impl Iterator<Item = &'a str> {
         let of = |name: &'a &str| self.meta.iter().filter(move |meta| meta.name == **name);
@@ -83,7 +79,7 @@ impl<'a> Stated<'a> {
 
     /// Returns a date of the article, else of the `meta` elements, else of the page.
     fn date(&self, property: &str, names: &'a [&str]) -> Option<String> {
-        let things = self.things();
+        let things = &self.things;
         let stated = |condition: fn(&str) -> bool| {
             let mut chosen = things.iter().filter(|thing| thing.is(condition));
             chosen.find_map(|thing| thing.values(property).filter_map(|value| value.as_str()).find_map(date::normal))
@@ -92,10 +88,10 @@ impl<'a> Stated<'a> {
     }
 
     pub(super) fn authors(&self) -> Vec<String> {
-        let things = self.things();
+        let things = &self.things;
         let of = |thing: &Thing<'a>| -> Vec<&'a str> {
             let values = thing.values("author").chain(thing.values("creator"));
-            values.filter_map(|value| name(value, &things)).collect()
+            values.filter_map(|value| name(value, things)).collect()
         };
         let stated = |condition: fn(&str) -> bool| {
             things.iter().filter(|thing| thing.is(condition)).map(of).find(|names| !names.is_empty())
@@ -115,11 +111,11 @@ impl<'a> Stated<'a> {
     }
 
     pub(super) fn site_name(&self) -> Option<String> {
-        let things = self.things();
+        let things = &self.things;
         let of_site =
             || things.iter().filter(|thing| thing.is(|kind| kind == "WebSite")).find_map(|site| site.text("name"));
         let publisher = || {
-            let of = |thing: &Thing<'a>| thing.values("publisher").find_map(|value| name(value, &things));
+            let of = |thing: &Thing<'a>| thing.values("publisher").find_map(|value| name(value, things));
             things.iter().filter(|thing| thing.is(is_article)).find_map(of)
         };
         let stated = self.meta(&["og:site_name"]).next().or_else(of_site).or_else(publisher);
@@ -129,7 +125,7 @@ impl<'a> Stated<'a> {
 
     /// Returns the licences of the article or page, as written.
     pub(super) fn licenses(&self) -> Vec<&'a str> {
-        let things = self.things();
+        let things = &self.things;
         let own = things.iter().filter(|thing| thing.is(|kind| is_article(kind) || is_page(kind)));
         own.flat_map(|thing| thing.values("license")).filter_map(|value| value.as_str()).collect()
     }

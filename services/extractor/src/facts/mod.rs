@@ -218,8 +218,7 @@ impl RawFacts {
         usage.tdm_policy = usage.tdm_policy.and_then(|url| resolve(&url));
         let stated = Stated {
             meta: &self.meta,
-            json_ld: &self.json_ld,
-            microdata: &microdata,
+            things: things::all(self.json_ld.iter().chain(&microdata)),
             time: self.time.as_deref(),
             authors: &self.authors,
         };
