@@ -34,7 +34,7 @@ fn facts_are_collected_on_request_only_and_change_nothing_else() {
 fn meta_elements_are_in_order_with_repetitions() {
     let found = facts(
         "<meta property=og:image content=/1.png><meta name=' Keywords ' content='a,\n b'><meta charset=utf-8>
-         <meta property=og:image content=/2.png><template><meta name=x content=y></template><meta name=z>",
+         <meta property=og:image content=/2.png><template><meta name=x content=y></template><meta name=z><meta content=w>",
     );
     let meta: Vec<_> = found.meta.iter().map(|meta| (&*meta.name, &*meta.content)).collect();
     assert_eq!(meta, [("og:image", "/1.png"), ("keywords", "a, b"), ("og:image", "/2.png")]);
