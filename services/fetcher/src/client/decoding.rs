@@ -1,7 +1,7 @@
 //! Bodies without their content codings.
 //!
-//! The decoders of reqwest bound no window and no layer, know one spelling of one coding, and return any other body as if
-//! it had none.
+//! The decoders of reqwest bound no window and no layer, know one spelling of one coding, and return any other body
+//! undecoded.
 
 use std::{io, pin::Pin};
 
