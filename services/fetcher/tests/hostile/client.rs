@@ -11,8 +11,12 @@ use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
 use prometheus::IntGauge;
 
+use super::server::{HOSTILE, Server};
+
 /// Deadline for a whole test request, far above the timeouts of the configuration.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// Interval between the requests of a site.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Decoded bytes that are read of a body.
 pub(crate) const MAX_BODY: usize = 64 << 10;
@@ -71,8 +75,18 @@ impl Asker {
         Asked { attempt, reserved: reservation.bytes() }
     }
 
+    /// Sends a request to the hostile path, and then one whose answer must be its own: bytes that follow the first response
+    /// have arrived by then, since requests to a site are an interval apart.
+    pub(crate) async fn ask_before_next(&self, server: &Server) -> Asked {
+        let asked = self.ask(&server.url(HOSTILE)).await;
+        server.played().await;
+        tokio::time::sleep(INTERVAL).await;
+        self.assert_serves(server, "/next").await;
+        asked
+    }
+
     /// Sends a request to a path that is not hostile, whose answer must be its own.
-    pub(crate) async fn assert_serves(&self, server: &super::server::Server, path: &str) {
+    pub(crate) async fn assert_serves(&self, server: &Server, path: &str) {
         let answer = self.ask(&server.url(path)).await.attempt.result.unwrap();
         assert_eq!(answer.body, Body::Read { bytes: format!("<p>{path}").into_bytes(), truncated: false });
     }

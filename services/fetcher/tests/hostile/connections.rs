@@ -1,6 +1,6 @@
 //! Connections that break, close or are not what they should be.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::future::join_all;
 use orbweaver_fetcher::FetchError;
@@ -37,10 +37,7 @@ async fn a_connection_that_breaks_fails_its_own_request_alone() {
     let found = cases.clone().map(|(script, _)| async {
         let server = Server::start(script).await;
         let asker = Asker::new(&config());
-        let found = asker.ask(&server.url(HOSTILE)).await.text();
-        server.played().await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        asker.assert_serves(&server, "/next").await;
+        let found = asker.ask_before_next(&server).await.text();
         assert_eq!(server.connections(), 2);
         found
     });

@@ -57,12 +57,7 @@ async fn asked_in(headers: &str, body: &[u8], piece: usize) -> Asked {
     let head = format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
     let pieces = body.chunks(piece.max(1)).map(|piece| Step::Send(piece.into()));
     let server = Server::start(std::iter::once(Step::Send(head.into())).chain(pieces).collect()).await;
-    let asker = Asker::new(&config());
-    let asked = asker.ask(&server.url(HOSTILE)).await;
-    server.played().await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    asker.assert_serves(&server, "/next").await;
-    asked
+    Asker::new(&config()).ask_before_next(&server).await
 }
 
 /// Compares outcomes, which must not depend on the packets.

@@ -14,12 +14,7 @@ const END: &[u8] = b"Content-Length: 2\r\n\r\nhi";
 /// Sends these bytes; the next request must get its own answer.
 async fn asked(bytes: Vec<u8>) -> Asked {
     let server = Server::start(vec![Step::Send(bytes)]).await;
-    let asker = Asker::new(&config());
-    let asked = asker.ask(&server.url(HOSTILE)).await;
-    server.played().await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    asker.assert_serves(&server, "/next").await;
-    asked
+    Asker::new(&config()).ask_before_next(&server).await
 }
 
 /// Compares the outcomes of heads that are followed by [`END`].

@@ -7,7 +7,7 @@ use orbweaver_fetcher::FetcherConfig;
 
 use super::{
     client::{Asked, Asker, config},
-    server::{HOSTILE, Server, Step},
+    server::{Server, Step},
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
@@ -30,12 +30,7 @@ fn chunk(data: &[u8]) -> Vec<u8> {
 /// Plays a script; the next request must get its own answer.
 async fn asked(script: Vec<Step>, config: &FetcherConfig) -> Asked {
     let server = Server::start(script).await;
-    let asker = Asker::new(config);
-    let asked = asker.ask(&server.url(HOSTILE)).await;
-    server.played().await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    asker.assert_serves(&server, "/next").await;
-    asked
+    Asker::new(config).ask_before_next(&server).await
 }
 
 async fn assert_outcomes(cases: Vec<(Vec<Step>, &str)>, config: &FetcherConfig) {

@@ -1,6 +1,6 @@
 //! The responses of the tests of llhttp, each sent whole and byte by byte.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::{StreamExt as _, future::join_all, stream};
@@ -13,9 +13,6 @@ use super::{
 
 const VECTORS: &str = "tests/hostile/vectors/http_responses_llhttp.jsonl";
 const OUTCOMES: &str = "tests/hostile/vectors/outcomes.json";
-
-/// Time between two requests.
-const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Number of responses that are served at a time: with all at once none would be in time.
 const AT_ONCE: usize = 16;
@@ -34,14 +31,8 @@ fn vectors() -> Vec<(String, Vec<u8>)> {
 /// Serves a response and returns its outcome. The next request must get its own answer, on whichever connection.
 async fn outcome(asker: &Asker, script: Vec<Step>) -> String {
     let server = Server::start(script).await;
-    let outcome = asker.ask(&server.url(HOSTILE)).await.text();
-    // Bytes that follow the response have arrived when the next request is sent, since requests to a site are an
-    // interval apart.
-    server.played().await;
-    tokio::time::sleep(INTERVAL).await;
-    for path in ["/next", "/last"] {
-        asker.assert_serves(&server, path).await;
-    }
+    let outcome = asker.ask_before_next(&server).await.text();
+    asker.assert_serves(&server, "/last").await;
     assert_eq!(server.paths(), [HOSTILE, "/next", "/last"]);
     outcome
 }
