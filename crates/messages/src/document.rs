@@ -9,6 +9,8 @@ use crate::{Facts, SeedMetadata, Truncated, is_default};
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
 /// Record header with the number of a document's visit, if it is not the first one.
 pub const VISIT_HEADER: &str = "visit";
+/// Record header, with the value `true`, of a document of a page that needs a browser.
+pub const NEEDS_RENDER_HEADER: &str = "needs_render";
 /// Record header with the name of a document's crawl.
 pub const CRAWL_HEADER: &str = "crawl";
 
@@ -56,6 +58,9 @@ pub struct Document {
     pub title: String,
     /// Text of the page, white space folded.
     pub text: String,
+    /// Whether the page has no content without a browser, whose scripts would make it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub needs_render: bool,
     /// Text of the page without navigation and other boilerplate, if requested: paragraphs, separated by empty lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main_text: Option<String>,

@@ -41,7 +41,9 @@ pub use discovered::{Discovered, DiscoveryKind, REQUISITE_DEPTH, depth_of_requis
 pub use dispatch::{
     CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
 };
-pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives, VISIT_HEADER};
+pub use document::{
+    CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, NEEDS_RENDER_HEADER, RobotsDirectives, VISIT_HEADER,
+};
 pub use facts::{Alternate, Facts, FeedLink, MetaElement, UsageStatements};
 pub use frontier_url::FrontierUrl;
 pub use metadata::{

@@ -59,6 +59,7 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
         truncated,
         links_total,
         text_bytes,
+        needs_render: extracted.needs_render,
         content_hash: page.content_hash,
         html: extracted.html,
     }

@@ -66,6 +66,8 @@ pub struct Extracted {
     pub next: Option<usize>,
     /// Bytes of the whole text.
     pub text_bytes: usize,
+    /// Whether scripts have to make the content of the page.
+    pub needs_render: bool,
     /// Main text, and as Markdown, if requested.
     pub main_text: Option<String>,
     pub markdown: Option<String>,
@@ -143,6 +145,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
         robots,
         truncated,
         text_bytes: scanned.text_bytes,
+        needs_render: scanned.needs_render,
         html: options.html.then(|| html.into_owned()),
         base,
     }

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
 use orbweaver_messages::{
-    CRAWL_HEADER, Discovered, FINGERPRINT_HEADER, Millis, Page, PageKind, Truncated, VISIT_HEADER, decode,
-    depth_of_requisites, encode,
+    CRAWL_HEADER, Discovered, FINGERPRINT_HEADER, Millis, NEEDS_RENDER_HEADER, Page, PageKind, Truncated, VISIT_HEADER,
+    decode, depth_of_requisites, encode,
 };
 use orbweaver_stage::{Origin, panics};
 use orbweaver_store::LinksOut;
@@ -93,6 +93,8 @@ pub struct PageCounts {
     pub truncated: bool,
     /// Whether the page asks robots not to follow its links.
     pub nofollow_page: bool,
+    /// Whether scripts have to make its content.
+    pub needs_render: bool,
     /// Source of the encoding.
     pub charset_source: CharsetSource,
     /// HTML or a sitemap.
@@ -197,6 +199,7 @@ fn verdict(
         unfollowed: if is_followed { progress.left } else { 0 },
         truncated: false,
         nofollow_page: extracted.robots.nofollow,
+        needs_render: extracted.needs_render,
         charset_source: extracted.charset_source,
         kind: page.kind,
     };
@@ -243,6 +246,9 @@ fn document_record(
     ]);
     if document.visit > 0 {
         made.headers.push((VISIT_HEADER, Bytes::from(document.visit.to_string())));
+    }
+    if document.needs_render {
+        made.headers.push((NEEDS_RENDER_HEADER, Bytes::from_static(b"true")));
     }
     made.value = Some(cut::encode_within(&mut document, config.record_limit.saturating_sub(made.bytes())));
     (made, !document.truncated.is_empty())

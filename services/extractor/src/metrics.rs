@@ -38,6 +38,9 @@ pub const TRUNCATED: &str = "orbweaver_extractor_truncated_pages_total";
 pub const CHARSETS: &str = "orbweaver_extractor_charset_pages_total";
 /// Pages that ask robots not to follow their links. Alert: none.
 pub const NOFOLLOW_PAGES: &str = "orbweaver_extractor_nofollow_pages_total";
+/// Pages without content, since only a browser's scripts would make it: their documents have `needs_render`. Alert: above
+/// a tenth of the pages, if the crawl is for text: its sites have to be read in another way.
+pub const UNRENDERED_PAGES: &str = "orbweaver_extractor_unrendered_pages_total";
 
 /// Label values of [`CHARSETS`].
 const SOURCES: [CharsetSource; 4] =
@@ -57,6 +60,7 @@ pub struct ExtractorMetrics {
     pub(crate) truncated: IntCounter,
     pub(crate) charsets: IntCounterVec,
     pub(crate) nofollow_pages: IntCounter,
+    pub(crate) unrendered_pages: IntCounter,
 }
 
 impl ExtractorMetrics {
@@ -77,6 +81,7 @@ impl ExtractorMetrics {
             truncated: counter!(TRUNCATED, "Pages of which a part was cut at a limit", registry)?,
             charsets: counters!(CHARSETS, "Pages by source of their encoding", &["source"], registry)?,
             nofollow_pages: counter!(NOFOLLOW_PAGES, "Pages that ask robots not to follow their links", registry)?,
+            unrendered_pages: counter!(UNRENDERED_PAGES, "Pages whose content only scripts would make", registry)?,
         };
         // A sum over results that have not yet occurred should be 0, not absent.
         ["extracted", "sitemap", "passed_over", "rejected"]

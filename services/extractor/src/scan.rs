@@ -4,6 +4,7 @@
 //! beginning and end of SVG and MathML) is kept in a few counters, so that depth costs nothing.
 
 mod head;
+mod rendering;
 
 use std::convert::Infallible;
 
@@ -12,6 +13,7 @@ use orbweaver_messages::{RobotsDirectives, Truncated};
 use orbweaver_url::MAX_URL_BYTES;
 
 pub(crate) use self::head::is_feed;
+use self::rendering::Rendering;
 use crate::ExtractorConfig;
 use crate::attributes::{Attribute, Attributes};
 use crate::facts::RawFacts;
@@ -56,6 +58,8 @@ pub(crate) struct Scanned {
     pub(crate) facts: Option<Box<RawFacts>>,
     /// Bytes of the whole text.
     pub(crate) text_bytes: usize,
+    /// Whether scripts have to make the content of the page.
+    pub(crate) needs_render: bool,
 }
 
 /// Reads the markup. Takes the links after the first `from`, as many as one pass may.
@@ -110,6 +114,7 @@ struct Scan<'a> {
     raw: Option<Tag>,
     templates: usize,
     in_noscript: bool,
+    rendering: Rendering,
     /// Number of open `svg` and `math` elements.
     foreign: usize,
     /// Open element in SVG or MathML whose text is not shown.
@@ -141,6 +146,7 @@ impl<'a> Scan<'a> {
             raw: None,
             templates: 0,
             in_noscript: false,
+            rendering: Rendering::default(),
             foreign: 0,
             foreign_hidden: None,
         }
@@ -153,6 +159,7 @@ impl<'a> Scan<'a> {
         self.found.facts = self.facts.take();
         self.found.truncated.text |= self.text.is_cut() || self.title.is_cut();
         self.found.text_bytes = self.text.total();
+        self.found.needs_render = self.rendering.is_needed(self.found.text_bytes, self.found.links_seen);
         self.found.text = self.text.take();
         self.found.title = self.title.take();
         self.found
@@ -198,6 +205,7 @@ impl<'a> Scan<'a> {
             facts.start(&self.name, &self.attributes, &self.options.agent);
         }
         match tag {
+            Tag::Script => self.rendering.has_scripts = true,
             Tag::Block | Tag::Xmp | Tag::PlainText => self.break_word(),
             Tag::Anchor => {
                 self.close_link();
@@ -341,6 +349,9 @@ impl Emitter for &mut Scan<'_> {
     }
 
     fn emit_string(&mut self, text: &[u8]) {
+        if self.in_noscript {
+            self.rendering.add_noscript(text);
+        }
         if let Some(facts) = &mut self.facts {
             match self.sink {
                 Sink::Text => facts.add_text(text),

@@ -60,6 +60,7 @@ pub(crate) fn extract_after(
         charset_source: CharsetSource::Declared,
         robots: RobotsDirectives::default(),
         text_bytes: 0,
+        needs_render: false,
         main_text: None,
         markdown: None,
         facts: None,

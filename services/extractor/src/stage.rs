@@ -48,6 +48,7 @@ impl ExtractorStage {
         self.metrics.unfollowed.inc_by(number(counts.unfollowed));
         self.metrics.truncated.inc_by(u64::from(counts.truncated));
         self.metrics.nofollow_pages.inc_by(u64::from(counts.nofollow_page));
+        self.metrics.unrendered_pages.inc_by(u64::from(counts.needs_render));
         self.metrics.charsets.with_label_values(&[counts.charset_source.as_str()]).inc();
     }
 

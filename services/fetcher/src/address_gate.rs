@@ -162,7 +162,7 @@ impl AddressGate {
         self.check(address, now);
     }
 
-    /// Notes that a site refused a request (429, 503).
+    /// Notes that a site refused a request (429, 503, a challenge).
     pub(crate) fn refused(&mut self, address: IpAddr, site: &SiteName, now: Millis) {
         let known = self.addresses.entry(address).or_insert_with(Address::new);
         known.refusals.add(site, now);

@@ -128,7 +128,7 @@ impl Addresses {
         true
     }
 
-    /// Notes the end of a request; `refused`: with 429 or 503.
+    /// Notes the end of a request; `refused`: with 429, 503 or a challenge.
     pub(crate) fn ended(&mut self, address: IpAddr, site: &SiteName, refused: bool, now: Millis) {
         if refused {
             self.gate.refused(key(address), site, now);

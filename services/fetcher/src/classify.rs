@@ -9,12 +9,16 @@ use orbweaver_url::{Fingerprint, Url, UrlError};
 use crate::{
     active_dispatch::ActiveDispatch,
     client::{Attempt, Body, FetchError, HttpResponse},
+    substitute::Substitute,
 };
 
 /// Maximum number of redirects in a chain, as in browsers.
 pub(crate) const MAX_CHAIN: usize = 20;
 /// Maximum total length of the URLs in a chain, in bytes: every record of a URL carries the chain.
 pub(crate) const MAX_CHAIN_BYTES: usize = 64 << 10;
+/// Number of challenges that ends a URL: after the first its site pauses, as after status 429, since some sites challenge a
+/// crawler that is too fast; others challenge every crawler, whatever its pace.
+const MAX_CHALLENGES: u8 = 2;
 /// Maximum number of redirects to a known target that are followed within one dispatch.
 pub(crate) const MAX_AGAIN: usize = 5;
 /// Delay before a page that was not read for lack of memory is dispatched again, in milliseconds: the memory is held
@@ -69,20 +73,27 @@ pub(crate) fn classify(active: &ActiveDispatch, attempt: &Attempt) -> Verdict {
 fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
     let reason = || Reason::from(format!("http_{}", answer.status));
     match answer.status {
+        429 | 503 => refusal(active, (answer, MAX_BLOCKS), reason(), ended_ms),
+        _ if answer.substitute == Some(Substitute::Challenge) => {
+            refusal(active, (answer, MAX_CHALLENGES), Substitute::Challenge.reason().into(), ended_ms)
+        }
+        200 if let Some(substitute) = answer.substitute => Verdict::Gone(substitute.reason().into()),
         200 => match answer.body {
             Body::Read { .. } if answer.kind != PageKind::Response => Verdict::Fetched,
             _ => Verdict::Refused("content_type".into()),
         },
         304 => Verdict::Unchanged,
         300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(active, to)),
-        429 | 503 => {
-            let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), active.dispatch().blocks, ended_ms);
-            let ends = active.dispatch().blocks.saturating_add(1) >= MAX_BLOCKS;
-            Verdict::Blocked { until_ms, announced, reason: reason(), ends }
-        }
         500..=599 => transient_failure(active.dispatch(), reason(), ended_ms),
         _ => Verdict::Gone(reason()),
     }
+}
+
+/// Returns the verdict on a refusal for a time, of which the `most`th ends the URL.
+fn refusal(active: &ActiveDispatch, (answer, most): (&HttpResponse, u8), reason: Reason, ended_ms: Millis) -> Verdict {
+    let blocks = active.dispatch().blocks;
+    let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), blocks, ended_ms);
+    Verdict::Blocked { until_ms, announced, reason, ends: blocks.saturating_add(1) >= most }
 }
 
 /// Returns the verdict on a transient failure: a retry, or the end of the URL after the last attempt.

@@ -67,6 +67,11 @@ pub struct FetcherConfig {
     pub sitemaps: bool,
     /// Read the feeds that pages declare.
     pub feeds: bool,
+    /// Recognize pages that are sent instead of the requested one: challenges that only a browser passes, refusals by
+    /// firewalls, messages with status 200 that the page does not exist, and parked domains.
+    ///
+    /// None of them has a document; reasons of their outcomes are `challenge`, `firewall`, `soft_404` and `parked`.
+    pub detect_substitutes: bool,
     /// Write every response to `crawl.pages`, with the data of its request: redirects, errors, all types, and
     /// robots.txt. No outcome changes by it.
     #[serde(skip)]
@@ -198,6 +203,7 @@ impl Default for FetcherConfig {
             ignore_robots: false,
             sitemaps: false,
             feeds: false,
+            detect_substitutes: true,
             archive: false,
             requisites: None,
             max_crawl_delay: Duration::from_hours(1),

@@ -18,6 +18,7 @@
 //! | `addresses`, `address_gate`, `refusals` | when a request may be sent to its address: pure, time is a value |
 //! | `profile` | settings of the requests of each crawl |
 //! | `classify` | meaning of a response: pure |
+//! | `substitute` | pages sent instead of the requested one, by headers and content: pure |
 //! | `robots` | meaning of the response to a request for robots.txt: pure |
 //! | `dispatches`, `requests`, `robots_lookups`, `ownership` | parts of its state: pure |
 //! | `sitemaps` | discovery of the sitemaps of sites: pure |
@@ -64,6 +65,7 @@ mod site_gate;
 mod sitemaps;
 mod sniff;
 mod stage;
+mod substitute;
 mod worker;
 
 pub use body::PackedBody;

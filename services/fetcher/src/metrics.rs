@@ -9,7 +9,10 @@ use prometheus::{
     register_int_gauge_with_registry as gauge,
 };
 
-use crate::client::{Attempt, FetchError};
+use crate::{
+    client::{Attempt, FetchError, HttpResponse},
+    substitute::Substitute,
+};
 
 /// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`,
 /// `connection`, `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store
@@ -24,6 +27,9 @@ pub(crate) const BODY_BYTES: &str = "orbweaver_fetcher_body_bytes_total";
 pub(crate) const CRAWL_REQUESTS: &str = "orbweaver_fetcher_crawl_requests_total";
 /// Decoded bytes of pages by crawl (label `crawl`, as before). Alert: none.
 pub(crate) const CRAWL_BODY_BYTES: &str = "orbweaver_fetcher_crawl_body_bytes_total";
+/// Pages sent instead of the requested ones, by kind: `challenge`, `firewall`, `soft_404`, `parked`. Alert: `challenge`
+/// above a hundredth of the requests: sites take the crawler for an attack; a lower rate or a word with them may help.
+pub(crate) const SUBSTITUTES: &str = "orbweaver_fetcher_substitutes_total";
 /// Requests for robots.txt by result: `stored`, `redirected`, `failing`, `blocked`, `private`, `unknown_host`,
 /// `stale`. Alert: `failing` above a tenth of all.
 pub(crate) const ROBOTS: &str = "orbweaver_fetcher_robots_total";
@@ -75,6 +81,7 @@ pub struct FetcherMetrics {
     crawl_requests: IntCounterVec,
     crawl_bytes: IntCounterVec,
     labels: CrawlLabels,
+    substitutes: IntCounterVec,
     robots: IntCounterVec,
     outcomes: IntCounterVec,
     pub(crate) duplicates: IntCounter,
@@ -102,6 +109,7 @@ impl FetcherMetrics {
             crawl_requests: counters!(CRAWL_REQUESTS, "Requests by crawl", &["crawl"], registry)?,
             crawl_bytes: counters!(CRAWL_BODY_BYTES, "Decoded bytes of pages by crawl", &["crawl"], registry)?,
             labels: CrawlLabels::default(),
+            substitutes: counters!(SUBSTITUTES, "Pages sent instead of the requested ones", &["kind"], registry)?,
             robots: counters!(ROBOTS, "Requests for robots.txt by result", &["finding"], registry)?,
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
             duplicates: counter!(DUPLICATES, "Dispatches delivered again and not requested again", registry)?,
@@ -122,6 +130,7 @@ impl FetcherMetrics {
         let classes = STATUSES.into_iter().chain(FAILURES.map(FetchError::reason));
         classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
+        Substitute::ALL.iter().for_each(|kind| drop(metrics.substitutes.with_label_values(&[kind.reason()])));
         OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));
         Ok(metrics)
     }
@@ -131,6 +140,9 @@ impl FetcherMetrics {
         let took_ms = attempt.ended_at_ms.saturating_sub(attempt.requested_at_ms);
         self.seconds.observe(std::time::Duration::from_millis(took_ms.max(0).unsigned_abs()).as_secs_f64());
         self.bytes.inc_by(bytes);
+        if let Ok(HttpResponse { substitute: Some(substitute), .. }) = &attempt.result {
+            self.substitutes.with_label_values(&[substitute.reason()]).inc();
+        }
         let crawl = self.labels.of(crawl);
         self.crawl_requests.with_label_values(&[crawl]).inc();
         self.crawl_bytes.with_label_values(&[crawl]).inc_by(bytes);
@@ -175,6 +187,9 @@ mod tests {
             family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (14, FINDINGS.len()));
-        assert_eq!(labels(OUTCOMES).len(), OutcomeKind::ALL.len());
+        assert_eq!(
+            (labels(OUTCOMES).len(), labels(SUBSTITUTES).len()),
+            (OutcomeKind::ALL.len(), Substitute::ALL.len())
+        );
     }
 }

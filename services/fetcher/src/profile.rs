@@ -38,6 +38,8 @@ pub struct RequestProfile {
     /// Whether the sitemaps of sites, and the feeds of pages, are read.
     pub(crate) sitemaps: bool,
     pub(crate) feeds: bool,
+    /// Whether pages that were sent instead of the requested ones are recognized.
+    pub(crate) detects_substitutes: bool,
     /// Whether every response is a page record, for the archive.
     pub(crate) archive: bool,
     /// Maximum number of requisites of each page that are fetched, if any are.
@@ -82,6 +84,7 @@ impl RequestProfile {
             facts: profile.facts,
             sitemaps: profile.sitemaps.unwrap_or(config.sitemaps),
             feeds: profile.feeds.unwrap_or(config.feeds),
+            detects_substitutes: config.detect_substitutes,
             archive: profile.archive.unwrap_or(config.archive),
             requisites: profile.requisites.or(config.requisites).filter(|most| *most > 0),
         }

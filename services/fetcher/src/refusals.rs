@@ -1,4 +1,4 @@
-//! Refusals (429, 503) by the sites of one address, and the gap that they cause. Pure.
+//! Refusals (429, 503, challenges) by the sites of one address, and the gap that they cause. Pure.
 
 use orbweaver_messages::Millis;
 use orbweaver_url::SiteName;

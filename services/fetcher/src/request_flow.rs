@@ -8,7 +8,7 @@ use orbweaver_url::{CrawlName, SiteName};
 use crate::{
     addresses::{Addresses, Admission},
     body::PackedBody,
-    client::{Attempt, Destination, Purpose, Request},
+    client::{Attempt, Destination, HttpResponse, Purpose, Request},
     gates::{Door, GateEvent, QueuedRequest},
     records::body_room,
     requests::InFlight,
@@ -125,7 +125,7 @@ impl FetcherStage {
     pub(crate) fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {
         let Some(InFlight { site, crawl, target, address, .. }) = self.requests.end(number) else { return };
         if let Some(address) = address {
-            let refused = attempt.result.as_ref().is_ok_and(|answer| matches!(answer.status, 429 | 503));
+            let refused = attempt.result.as_ref().is_ok_and(HttpResponse::is_refusal);
             self.addresses.ended(address, &site, refused, at.now);
         }
         self.metrics.asked(&crawl, &attempt, body.as_ref().map_or(0, |body| body.bytes));

@@ -24,7 +24,7 @@ use super::{
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
-use crate::{address, config::FetcherConfig, profile::RequestProfile, sniff::Candidates};
+use crate::{address, config::FetcherConfig, profile::RequestProfile, sniff::Candidates, substitute};
 
 /// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
 /// connections to many sites with one page each do not accumulate.
@@ -354,6 +354,7 @@ fn head(response: &Response) -> HttpResponse {
         headers: vec![],
         body: Body::Unread,
         kind: PageKind::Html,
+        substitute: substitute::by_headers(|name| headers.get(name).map(HeaderValue::as_bytes)),
         capture: None,
     }
 }

@@ -20,7 +20,7 @@ pub use http::{ClientError, HttpClient};
 #[cfg(test)]
 pub(crate) use scripted::ScriptedClient;
 
-use crate::profile::RequestProfile;
+use crate::{profile::RequestProfile, substitute::Substitute};
 
 /// Purpose of a request; it decides how much of the response is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +92,17 @@ pub struct HttpResponse {
     pub body: Body,
     /// Kind of a page whose body was read.
     pub kind: PageKind,
+    /// Kind of the page, if it was sent instead of the requested one.
+    pub substitute: Option<Substitute>,
     /// Data for the archive, if the profile archives.
     pub capture: Option<Box<Capture>>,
+}
+
+impl HttpResponse {
+    /// Returns `true` if the site refuses requests for a time: 429, 503 or a challenge.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self.status, 429 | 503) || self.substitute == Some(Substitute::Challenge)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

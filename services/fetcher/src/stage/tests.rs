@@ -31,6 +31,7 @@ mod redirects;
 mod robots;
 mod robots_reports;
 mod sitemaps;
+mod substitutes;
 
 const START: Millis = 10_000_000;
 const PARTITIONS: Partition = 4;

@@ -154,7 +154,10 @@ fn why(pipeline: &Pipeline, settings: &Settings) -> Option<String> {
     if let Some(until) = blocked.soonest_ms {
         let sites = if blocked.count > 1 { format!(" and {} more", blocked.count - 1) } else { String::new() };
         let name = blocked.names.first().map(String::as_str).unwrap_or_default();
-        return Some(format!("paused after 429 or 503: {name}{sites}; next request at {}", rfc3339(until)));
+        return Some(format!(
+            "paused after 429, 503 or a challenge: {name}{sites}; next request at {}",
+            rfc3339(until)
+        ));
     }
     let waiting = pipeline.frontier.figures().waiting;
     let in_flight = pipeline.in_flight.load(Ordering::Relaxed);

@@ -9,7 +9,8 @@ use std::{
 
 use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition, topic_partitions};
 use orbweaver_messages::{
-    CRAWL_HEADER, DiscoveryKind, FINGERPRINT_HEADER, Outcome, OutcomeKind, PageChange, VISIT_HEADER, decode,
+    CRAWL_HEADER, DiscoveryKind, FINGERPRINT_HEADER, NEEDS_RENDER_HEADER, Outcome, OutcomeKind, PageChange,
+    VISIT_HEADER, decode,
     topic::{CHANGES, DOCUMENTS},
 };
 use orbweaver_url::{CrawlName, Fingerprint};
@@ -150,6 +151,7 @@ impl ResultFiles {
         let value = record.value.as_deref().unwrap_or_default();
         if self.is_wanted(&crawl) && self.add(Kind::Documents, visit, || value.to_vec())? {
             self.checkpoint.tally.documents += 1;
+            self.checkpoint.tally.needs_render += u64::from(record.header(NEEDS_RENDER_HEADER).is_some());
         }
         Ok(Ok(()))
     }

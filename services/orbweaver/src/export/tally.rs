@@ -22,6 +22,9 @@ pub struct Tally {
     pub requisites: u64,
     /// Lines of `documents.jsonl`.
     pub documents: u64,
+    /// Documents among them of pages without content, whose scripts only a browser would run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub needs_render: u64,
     /// Outcome `unchanged`.
     pub unchanged: u64,
     /// Outcome `redirected`.

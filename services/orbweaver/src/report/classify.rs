@@ -4,7 +4,7 @@ use orbweaver_messages::OutcomeKind;
 use serde::{Deserialize, Serialize};
 
 /// Reasons of the outcome `gone` for which the crawler is responsible, not the site: such URLs were not checked.
-const UNCHECKED: [&str; 3] = ["stuck", "rejected", "internal"];
+const UNCHECKED: [&str; 5] = ["stuck", "rejected", "internal", "challenge", "firewall"];
 /// Reason of a URL whose redirects lead back to one of them.
 const LOOP: &str = "redirect_loop";
 
@@ -99,6 +99,8 @@ pub(super) mod tests {
             (Gone, Some("redirect_loop"), Verdict::Loop),
             (Gone, Some("stuck"), Verdict::Unchecked),
             (Gone, Some("rejected"), Verdict::Unchecked),
+            (Gone, Some("challenge"), Verdict::Unchecked),
+            (Gone, Some("soft_404"), Verdict::Broken),
             (Gone, Some("internal"), Verdict::Unchecked),
             (Refused, Some("robots"), Verdict::Refused),
             (Refused, Some("trap"), Verdict::Refused),
