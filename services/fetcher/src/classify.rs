@@ -21,6 +21,9 @@ pub(crate) const MAX_AGAIN: usize = 5;
 /// by bodies that wait for the log or the store.
 pub(crate) const MEMORY_RETRY_MS: Millis = 10_000;
 
+/// Reason of a page whose site refuses its use for a purpose of the crawl.
+pub(crate) const PURPOSE: &str = "purpose";
+
 /// Reason of an outcome.
 pub(crate) type Reason = Cow<'static, str>;
 
@@ -69,6 +72,7 @@ pub(crate) fn classify(active: &ActiveDispatch, attempt: &Attempt) -> Verdict {
 fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
     let reason = || Reason::from(format!("http_{}", answer.status));
     match answer.status {
+        200 if answer.refusal.is_some() => Verdict::Refused(PURPOSE.into()),
         200 => match answer.body {
             Body::Read { .. } if answer.kind != PageKind::Response => Verdict::Fetched,
             _ => Verdict::Refused("content_type".into()),

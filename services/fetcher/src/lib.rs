@@ -50,6 +50,7 @@ mod gates;
 mod metrics;
 mod ownership;
 mod profile;
+mod purposes;
 mod records;
 mod refusals;
 mod request_flow;
@@ -73,5 +74,6 @@ pub use client::{
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use profile::RequestProfile;
+pub use purposes::{PurposeRefusal, StatementSource};
 pub use stage::FetcherStage;
 pub use worker::{Done, FetchWorker, Job};

@@ -14,6 +14,7 @@ use tokio::{
 use crate::{
     body::{PackedBody, pack},
     client::{Attempt, Body, Client, FetchError, Purpose, Request},
+    purposes,
 };
 
 /// A job outside of the stage.
@@ -145,8 +146,12 @@ pub(crate) async fn ask<C: Client>(
     meter: Option<CpuMeter>,
 ) -> (Attempt, Option<PackedBody>) {
     let purpose = request.purpose;
+    let with_purposes = (!request.profile.purposes.is_empty()).then(|| Arc::clone(&request.profile));
     let mut attempt = client.ask(request, &mut memory).await;
     let Ok(answer) = &mut attempt.result else { return (attempt, None) };
+    if let Some(profile) = with_purposes {
+        purposes::conclude(answer, purpose, &profile);
+    }
     if purpose == Purpose::Robots {
         return (attempt, None);
     }
