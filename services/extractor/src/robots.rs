@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_of_a_header_for_another_crawler_do_not_apply() {
+    fn directives_for_another_crawler_do_not_apply() {
         assert_eq!(header("otherbot: noindex, nofollow"), (false, false));
         assert_eq!(header("otherbot: noindex, orbweaver: nofollow"), (false, true));
         assert_eq!(header("NONE"), (true, true));

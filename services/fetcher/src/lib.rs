@@ -29,6 +29,7 @@
 //! | `stage` | glue to the runtime; `request_flow` sends requests, `fetch_flow` (pages) and `robots_flow` (robots.txt) are their two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`], which decodes bodies; for tests, one with a script |
+//! | `purposes` | refusals of the purposes of a crawl, by headers and `meta` elements |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
 //! | `config`, `metrics` | settings; metrics for operators |
 
