@@ -52,7 +52,7 @@ pub use metadata::{
 pub use order::{CrawlOrder, Priority, PriorityError};
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Capture, Page, PageKind, Protocol};
-pub use profile::{FetchProfile, Markdown};
+pub use profile::{CrawlPurpose, FetchProfile, Markdown};
 pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitBounds, RevisitPolicy, Visits};
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};
 pub use seed::Seed;

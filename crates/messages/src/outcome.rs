@@ -18,7 +18,7 @@ pub enum OutcomeKind {
     Unchanged,
     /// Redirect; the target is in `crawl.discovered`. Terminal.
     Redirected,
-    /// Not crawled: robots.txt, a private address, another content type, a trap. Terminal.
+    /// Not crawled: robots.txt, the purpose of the crawl, a private address, another content type, a trap. Terminal.
     Refused,
     /// Status 429 or 503, or a challenge that only a browser passes: the site is blocked until `blocked_until_ms`.
     Blocked,
@@ -78,8 +78,8 @@ pub struct Outcome {
     pub attempt: u8,
     /// Kind of result.
     pub kind: OutcomeKind,
-    /// Reason as a short stable word (`robots`, `http_404`, `soft_404`, `challenge`, `dns`, `connect`, `timeout`,
-    /// `content_type`, `trap`, `stuck`, `rejected`, ...); absent when fetched.
+    /// Reason as a short stable word (`robots`, `purpose`, `http_404`, `soft_404`, `challenge`, `dns`, `connect`,
+    /// `timeout`, `content_type`, `trap`, `stuck`, `rejected`, ...); absent when fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// HTTP status, if there was a response.

@@ -56,6 +56,39 @@ pub struct FetchProfile {
     /// Whether its documents contain the facts of the pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<bool>,
+    /// Purposes of the crawl. A page that its site refuses for one of them is not kept; with an empty list all are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Vec<CrawlPurpose>>,
+}
+
+/// Purpose of a crawl, which sites may refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CrawlPurpose {
+    /// A search index, whose results lead to the pages.
+    Search,
+    /// Input of AI models, such as grounding and retrieval-augmented generation.
+    AiInput,
+    /// Training of AI models.
+    AiTrain,
+    /// An archive, which shows copies of the pages.
+    Archive,
+}
+
+impl CrawlPurpose {
+    /// All purposes.
+    pub const ALL: [Self; 4] = [Self::Search, Self::AiInput, Self::AiTrain, Self::Archive];
+
+    /// Returns the name, as it is serialized.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::AiInput => "ai-input",
+            Self::AiTrain => "ai-train",
+            Self::Archive => "archive",
+        }
+    }
 }
 
 /// Main text of a document as Markdown.

@@ -1,6 +1,6 @@
 //! Permitted fetch profiles.
 
-use orbweaver_messages::FetchProfile;
+use orbweaver_messages::{CrawlPurpose, FetchProfile};
 
 use crate::{
     media_range::{is_media_range, is_token_byte},
@@ -73,6 +73,9 @@ pub(crate) fn check(profile: &FetchProfile) -> Result<(), SettingError> {
             format!("`type/subtype`, `type/*` or `*/*`, without parameters; {range:?} is not"),
         );
     }
+    if profile.purpose.as_ref().is_some_and(|purposes| purposes.len() > CrawlPurpose::ALL.len()) {
+        return refused("purpose", format!("at most {}", CrawlPurpose::ALL.len()));
+    }
     Ok(())
 }
 
@@ -113,6 +116,7 @@ mod tests {
             (with_interval(99), "interval_ms"),
             (with_interval(86_400_001), "interval_ms"),
             (FetchProfile { max_body_bytes: Some(0), ..FetchProfile::default() }, "max_body_bytes"),
+            (FetchProfile { purpose: Some(vec![CrawlPurpose::Search; 5]), ..FetchProfile::default() }, "purpose"),
             (with_types(&["image/png"; 33]), ACCEPTED_TYPES),
             (with_types(&["image/*", "pdf"]), ACCEPTED_TYPES),
         ] {

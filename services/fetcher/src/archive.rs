@@ -14,13 +14,16 @@ use crate::{
 };
 
 /// Returns the record of a response that is not a page, or of a page that is `unchanged`; `None` if its crawl is not
-/// archived. Without a body, reading it failed.
+/// archived, or the site refuses that. Without a body, reading it failed.
 pub(crate) fn record(
     dispatch: (&ActiveDispatch, &RequestProfile),
     ended_at_ms: Millis,
     (answer, body): (HttpResponse, Option<PackedBody>),
     unchanged: bool,
 ) -> Option<Record> {
+    if answer.refusal.is_some() {
+        return None;
+    }
     let capture = answer.capture.map(|capture| Box::new(Capture { unchanged, ..*capture }))?;
     let body = body.unwrap_or_else(|| pack(vec![], true, false, 0));
     let answer = HttpResponse { kind: PageKind::Response, capture: Some(capture), ..answer };
@@ -28,14 +31,14 @@ pub(crate) fn record(
 }
 
 /// Returns the record of the response to a request for a robots.txt at `url`, for a dispatch that waits for it; `None` if
-/// the crawl of the lookup is not archived. The record has `limit` bytes at most.
+/// the crawl of the lookup is not archived, or the site refuses that. The record has `limit` bytes at most.
 pub(crate) fn robots_record(
     (active, profile): (&ActiveDispatch, &RequestProfile),
     url: &Url,
     attempt: &Attempt,
     limit: usize,
 ) -> Option<Record> {
-    let answer = attempt.result.as_ref().ok().filter(|answer| answer.capture.is_some())?;
+    let answer = attempt.result.as_ref().ok().filter(|answer| answer.capture.is_some() && answer.refusal.is_none())?;
     let (bytes, truncated) = match &answer.body {
         Body::Read { bytes, truncated } => (bytes.clone(), *truncated),
         Body::Unread | Body::Unwanted => (vec![], true),

@@ -25,6 +25,9 @@ pub(crate) const MAX_AGAIN: usize = 5;
 /// by bodies that wait for the log or the store.
 pub(crate) const MEMORY_RETRY_MS: Millis = 10_000;
 
+/// Reason of a page whose site refuses its use for a purpose of the crawl.
+pub(crate) const PURPOSE: &str = "purpose";
+
 /// Reason of an outcome.
 pub(crate) type Reason = Cow<'static, str>;
 
@@ -78,6 +81,7 @@ fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Mil
             refusal(active, (answer, MAX_CHALLENGES), Substitute::Challenge.reason().into(), ended_ms)
         }
         200 if let Some(substitute) = answer.substitute => Verdict::Gone(substitute.reason().into()),
+        200 if answer.refusal.is_some() => Verdict::Refused(PURPOSE.into()),
         200 => match answer.body {
             Body::Read { .. } if answer.kind != PageKind::Response => Verdict::Fetched,
             _ => Verdict::Refused("content_type".into()),

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use orbweaver_log::RECORD_LIMIT;
-use orbweaver_messages::{MAX_FETCH_MS, Millis};
+use orbweaver_messages::{CrawlPurpose, MAX_FETCH_MS, Millis};
 use orbweaver_politeness::{UserAgent, robots::agent_token};
 use orbweaver_scope::RESERVED_HEADERS as RESERVED;
 use orbweaver_settings::{
@@ -79,6 +79,9 @@ pub struct FetcherConfig {
     /// Maximum number of requisites of each page that are fetched; `None` or 0: none.
     #[serde(skip)]
     pub requisites: Option<u32>,
+    /// Purposes of crawls that name none themselves; a page that its site refuses for one of them is not kept.
+    #[serde(skip)]
+    pub purpose: Vec<CrawlPurpose>,
     /// Longest `Crawl-delay` of a robots.txt that is obeyed: the URLs of a host with a longer one are refused as
     /// `crawl_delay`.
     #[serde(with = "Time::<SECOND, DAY>")]
@@ -206,6 +209,7 @@ impl Default for FetcherConfig {
             detect_substitutes: true,
             archive: false,
             requisites: None,
+            purpose: vec![],
             max_crawl_delay: Duration::from_hours(1),
             allow_private: false,
             robots_lifetime: Duration::from_hours(24),

@@ -14,9 +14,10 @@ use crate::{
     active_dispatch::ActiveDispatch,
     address, archive,
     body::PackedBody,
-    classify::{Verdict, classify, retry_at, transient_failure},
+    classify::{PURPOSE, Verdict, classify, retry_at, transient_failure},
     client::{Attempt, Body, FetchError, HttpResponse, Purpose},
     gates::QueuedRequest,
+    purposes::PurposeRefusal,
     records::{
         add_answer, add_times, attempted, discovered_record, found_record, found_version, is_known, of_own_site,
         outcome, outcome_record, page_record, page_row, redirect_row,
@@ -94,6 +95,10 @@ impl FetcherStage {
         if !rules.verdict(&active.url[Position::BeforePath..Position::AfterQuery]).allowed {
             return self.refuse(&active, "robots", at);
         }
+        if let Some(refusal) = self.refusal_by_robots(&active, rules) {
+            self.metrics.refusal(refusal);
+            return self.refuse(&active, PURPOSE, at);
+        }
         if delay_ms != rules.crawl_delay_ms() {
             return self.refuse(&active, "crawl_delay", at);
         }
@@ -102,6 +107,16 @@ impl FetcherStage {
             self.gates.learn_delay(&active.site, delay_ms, asked_ms, at.now);
         }
         self.queue(active, at);
+    }
+
+    /// Returns the refusal of the next request by the statements of a robots.txt on the use of its pages. A URL that is
+    /// named as a sitemap is no page.
+    fn refusal_by_robots(&self, active: &ActiveDispatch, rules: &AgentRules) -> Option<PurposeRefusal> {
+        let profile = self.profile(active);
+        if profile.purposes.is_empty() || active.purpose() == Purpose::Sitemap {
+            return None;
+        }
+        PurposeRefusal::by_robots(profile, rules.refused(&active.url[Position::BeforePath..Position::AfterQuery]))
     }
 
     /// Returns the crawl-delay of a robots.txt in milliseconds, unless it is longer than `max_crawl_delay`: then its URLs
@@ -246,6 +261,9 @@ impl FetcherStage {
             let response = (answer, body.clone());
             let record = archive::record((&active, &profile), attempt.ended_at_ms, response, is_unchanged);
             active.records.extend(record);
+        }
+        if let (Verdict::Refused(_), Ok(HttpResponse { refusal: Some(refusal), .. })) = (&verdict, &attempt.result) {
+            self.metrics.refusal(*refusal);
         }
         match verdict {
             Verdict::Again(target) => {

@@ -30,6 +30,7 @@
 //! | `stage` | glue to the runtime; `request_flow` sends requests, `fetch_flow` (pages) and `robots_flow` (robots.txt) are their two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`], which decodes bodies; for tests, one with a script |
+//! | `purposes` | refusals of the purposes of a crawl, by headers and `meta` elements |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
 //! | `config`, `metrics` | settings; metrics for operators |
 
@@ -51,6 +52,7 @@ mod gates;
 mod metrics;
 mod ownership;
 mod profile;
+mod purposes;
 mod records;
 mod refusals;
 mod request_flow;
@@ -75,5 +77,6 @@ pub use client::{
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use profile::RequestProfile;
+pub use purposes::{PurposeRefusal, StatementSource};
 pub use stage::FetcherStage;
 pub use worker::{Done, FetchWorker, Job};

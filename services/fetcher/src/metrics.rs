@@ -1,6 +1,6 @@
 //! Names of the metrics, and their alert conditions.
 
-use orbweaver_messages::OutcomeKind;
+use orbweaver_messages::{CrawlPurpose, OutcomeKind};
 use orbweaver_scope::CrawlLabels;
 use orbweaver_url::CrawlName;
 use prometheus::{
@@ -11,6 +11,7 @@ use prometheus::{
 
 use crate::{
     client::{Attempt, FetchError, HttpResponse},
+    purposes::{PurposeRefusal, StatementSource},
     substitute::Substitute,
 };
 
@@ -36,6 +37,9 @@ pub(crate) const ROBOTS: &str = "orbweaver_fetcher_robots_total";
 /// Outcomes by kind. Alert: `blocked` above a hundredth of all: the crawl rate is too high; `deferred` above a tenth:
 /// rate-limiter and fetcher disagree on the scheduled times.
 pub(crate) const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
+/// Pages that their sites refuse for a purpose of the crawl, by purpose and source of the statement; one that is refused
+/// for two purposes counts for both. Alert: none.
+pub(crate) const PURPOSE_REFUSALS: &str = "orbweaver_fetcher_purpose_refusals_total";
 /// Dispatches delivered again and not requested again. Alert: a steady increase without restarts.
 pub(crate) const DUPLICATES: &str = "orbweaver_fetcher_duplicates_total";
 /// Requests in flight. Alert: none.
@@ -84,6 +88,7 @@ pub struct FetcherMetrics {
     substitutes: IntCounterVec,
     robots: IntCounterVec,
     outcomes: IntCounterVec,
+    refusals: IntCounterVec,
     pub(crate) duplicates: IntCounter,
     pub(crate) in_flight: IntGauge,
     pub(crate) slots: IntGauge,
@@ -101,6 +106,7 @@ impl FetcherMetrics {
         let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
         let took = "Time from the start of a request to the end of its response";
         let deferred = "Dispatches deferred because their address had no place in time";
+        let refused = "Pages refused for a purpose of the crawl, by source of the statement";
         let suspended = "Number of times that the process was found to have been suspended";
         let metrics = Self {
             requests: counters!(REQUESTS, "Requests by result", &["class"], registry)?,
@@ -112,6 +118,7 @@ impl FetcherMetrics {
             substitutes: counters!(SUBSTITUTES, "Pages sent instead of the requested ones", &["kind"], registry)?,
             robots: counters!(ROBOTS, "Requests for robots.txt by result", &["finding"], registry)?,
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
+            refusals: counters!(PURPOSE_REFUSALS, refused, &["purpose", "source"], registry)?,
             duplicates: counter!(DUPLICATES, "Dispatches delivered again and not requested again", registry)?,
             in_flight: gauge!(IN_FLIGHT, "Requests in flight", registry)?,
             slots: gauge!(SLOTS, "Requests whose outcome is not yet durable", registry)?,
@@ -132,6 +139,11 @@ impl FetcherMetrics {
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
         Substitute::ALL.iter().for_each(|kind| drop(metrics.substitutes.with_label_values(&[kind.reason()])));
         OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));
+        for (purpose, source) in
+            CrawlPurpose::ALL.iter().flat_map(|purpose| StatementSource::ALL.map(|it| (purpose, it)))
+        {
+            metrics.refusals.with_label_values(&[purpose.name(), source.name()]);
+        }
         Ok(metrics)
     }
 
@@ -150,6 +162,16 @@ impl FetcherMetrics {
 
     pub(crate) fn robots(&self, finding: &str) {
         self.robots.with_label_values(&[finding]).inc();
+    }
+
+    pub(crate) fn refusal(&self, refusal: PurposeRefusal) {
+        let source = refusal.source.name();
+        refusal.purposes.iter().for_each(|purpose| self.refusals.with_label_values(&[purpose.name(), source]).inc());
+    }
+
+    #[cfg(test)]
+    pub(crate) fn refusals(&self, purpose: &str, source: &str) -> u64 {
+        self.refusals.with_label_values(&[purpose, source]).get()
     }
 
     pub(crate) fn outcome(&self, kind: OutcomeKind) {
@@ -191,5 +213,6 @@ mod tests {
             (labels(OUTCOMES).len(), labels(SUBSTITUTES).len()),
             (OutcomeKind::ALL.len(), Substitute::ALL.len())
         );
+        assert_eq!((labels(OUTCOMES).len(), labels(PURPOSE_REFUSALS).len()), (OutcomeKind::ALL.len(), 12));
     }
 }

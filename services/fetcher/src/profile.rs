@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use orbweaver_messages::{FetchProfile, Markdown, PageVersion};
-use orbweaver_politeness::robots::agent_token;
+use orbweaver_politeness::{Purposes, robots::agent_token};
 use orbweaver_url::{CrawlName, Url};
 use reqwest::header::{
     ACCEPT, COOKIE, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT,
@@ -44,6 +44,8 @@ pub struct RequestProfile {
     pub(crate) archive: bool,
     /// Maximum number of requisites of each page that are fetched, if any are.
     pub(crate) requisites: Option<u32>,
+    /// Purposes of the crawl, which sites may refuse; none: no statement of a site is read.
+    pub(crate) purposes: Purposes,
 }
 
 impl RequestProfile {
@@ -87,6 +89,7 @@ impl RequestProfile {
             detects_substitutes: config.detect_substitutes,
             archive: profile.archive.unwrap_or(config.archive),
             requisites: profile.requisites.or(config.requisites).filter(|most| *most > 0),
+            purposes: profile.purpose.as_ref().unwrap_or(&config.purpose).iter().copied().collect(),
         }
     }
 

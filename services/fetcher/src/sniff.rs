@@ -87,6 +87,11 @@ impl Candidates {
         (html || sitemap || otherwise.is_some()).then_some(Self { html, sitemap, otherwise })
     }
 
+    /// Returns `true` if a body may be that of a sitemap or feed.
+    pub(crate) fn may_be_sitemap(self) -> bool {
+        self.sitemap
+    }
+
     /// Returns the number of bytes that decide; 0 if the kind is known.
     pub(crate) fn decisive_bytes(self) -> usize {
         match self {

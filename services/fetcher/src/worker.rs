@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use orbweaver_messages::{PageKind, encoded_len};
+use orbweaver_messages::encoded_len;
 use orbweaver_stage::{ByteBudget, Clock, CpuMeter, Reservation, Worker, panics};
 use orbweaver_store::{RobotsRow, Store, StoreError};
 use orbweaver_url::SiteName;
@@ -14,7 +14,7 @@ use tokio::{
 use crate::{
     body::{PackedBody, pack},
     client::{Attempt, Body, Client, FetchError, Purpose, Request},
-    substitute,
+    purposes, substitute,
 };
 
 /// A job outside of the stage.
@@ -145,18 +145,22 @@ pub(crate) async fn ask<C: Client>(
     compress: bool,
     meter: Option<CpuMeter>,
 ) -> (Attempt, Option<PackedBody>) {
-    let (purpose, detects_substitutes) = (request.purpose, request.profile.detects_substitutes);
+    let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
     let mut attempt = client.ask(request, &mut memory).await;
     let Ok(answer) = &mut attempt.result else { return (attempt, None) };
+    if profile.detects_substitutes && purpose != Purpose::Robots {
+        answer.substitute = answer.substitute.or_else(|| substitute::of(answer));
+    } else {
+        answer.substitute = None;
+    }
+    if !profile.purposes.is_empty() {
+        purposes::conclude(answer, purpose, &profile);
+    }
     if purpose == Purpose::Robots {
         return (attempt, None);
     }
-    answer.substitute = answer.substitute.filter(|_| detects_substitutes);
     let Body::Read { bytes, truncated } = &mut answer.body else { return (attempt, None) };
     let (bytes, truncated) = (std::mem::take(bytes), *truncated);
-    if answer.kind == PageKind::Html && detects_substitutes {
-        answer.substitute = answer.substitute.or_else(|| substitute::by_body(&bytes));
-    }
     let room = room.saturating_sub(encoded_len(&answer.content_type) + encoded_len(&answer.headers));
     let packed = if bytes.len() < BLOCKING_BYTES {
         Some(pack(bytes, truncated, compress, room).holding(memory))

@@ -9,14 +9,14 @@ use clap::{
     Args, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use orbweaver_messages::{CrawlOrder, Markdown, Millis, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, CrawlPurpose, Markdown, Millis, Scope, Traps};
 use orbweaver_scope::Revision;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::crawl::{
-    order,
+    order, purpose,
     revisit::{self, RevisitOption},
 };
 
@@ -120,6 +120,10 @@ pub struct CrawlArgs {
     /// Do not request robots.txt. Only for sites of your own.
     #[arg(long)]
     pub ignore_robots: bool,
+    /// Purpose of the crawl: pages that their sites refuse for it are not kept, and end as refused (`purpose`). Several are
+    /// separated by commas (may be repeated) [default: none, all pages are kept].
+    #[arg(long, value_name = "PURPOSE", value_delimiter = ',', value_parser = one_of(&purpose::ALL, purpose::name))]
+    pub purpose: Vec<Option<CrawlPurpose>>,
     /// Read the sitemaps of sites: those that robots.txt names, else /sitemap.xml. Also a sitemap or feed as a seed.
     #[arg(long)]
     pub sitemaps: bool,

@@ -8,6 +8,8 @@ pub(super) enum Directive {
     Disallow,
     CrawlDelay,
     Sitemap,
+    ContentSignal,
+    ContentUsage,
 }
 
 /// Directive names in lower case, with the frequent misspellings that Google's parser accepts.
@@ -26,6 +28,8 @@ const NAMES: &[(&[u8], Directive)] = &[
     (b"disalow", Directive::Disallow),
     (b"diasllow", Directive::Disallow),
     (b"disallaw", Directive::Disallow),
+    (b"content-signal", Directive::ContentSignal),
+    (b"content-usage", Directive::ContentUsage),
 ];
 
 /// Splits at CR, LF and CRLF; yields the number of each line, from 1, and its bytes.

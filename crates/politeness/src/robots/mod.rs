@@ -15,6 +15,7 @@
 //! | `Crawl-delay` (not in the RFC) | for the agents named so far in the group; the longest if groups are merged |
 //! | `Allow: /a/index.html` | allows `/a/` too |
 //! | `Sitemap` (sitemaps.org, not in the RFC) | wherever it is, for all agents; its value as written |
+//! | `Content-Signal` (contentsignals.org), `Content-Usage` (draft-ietf-aipref-attach) | for the agents named so far in the group; they end no list of names |
 //! | frequent misspellings, a missing colon | accepted, as by Google's parser |
 
 mod agent;
@@ -24,6 +25,7 @@ mod line;
 mod parse;
 mod pattern;
 mod rules;
+mod usage;
 
 pub use agent::agent_token;
 pub use escape::path_and_query;

@@ -7,6 +7,7 @@ use super::{
     line::{Directive, directive, numbered},
     pattern::Pattern,
     rules::{AgentRules, Rule},
+    usage::{UsageKind, UsageRule},
 };
 
 /// Maximum number of bytes that are parsed: the least that RFC 9309 section 2.5 allows.
@@ -27,13 +28,17 @@ impl AgentRules {
                 Some((Directive::Disallow, value)) => parser.rule(false, value, number),
                 Some((Directive::CrawlDelay, value)) => parser.crawl_delay(value),
                 Some((Directive::Sitemap, value)) => parser.sitemap(value),
+                Some((Directive::ContentSignal, value)) => parser.usage(UsageKind::ContentSignal, value),
+                Some((Directive::ContentUsage, value)) => parser.usage(UsageKind::ContentUsage, value),
                 None => {}
             }
         }
         // The groups that name the agent, or else those of `*` (RFC 9309 section 2.2.1).
-        let Named { mut rules, crawl_delay_ms, .. } = if parser.own.is_named { parser.own } else { parser.others };
+        let named = if parser.own.is_named { parser.own } else { parser.others };
+        let Named { mut rules, mut usage, crawl_delay_ms, .. } = named;
         rules.sort_by_key(Rule::precedence);
-        Self { rules: rules.into(), crawl_delay_ms, sitemaps: parser.sitemaps.into() }
+        usage.sort_by_key(UsageRule::precedence);
+        Self { rules: rules.into(), usage: usage.into(), crawl_delay_ms, sitemaps: parser.sitemaps.into() }
     }
 }
 
@@ -80,6 +85,7 @@ struct Named {
     /// Whether the current group, which names the agent, has no crawl-delay since.
     awaits_delay: bool,
     rules: Vec<Rule>,
+    usage: Vec<UsageRule>,
     crawl_delay_ms: Option<u64>,
 }
 
@@ -117,6 +123,18 @@ impl Parser {
         let implied = directory.map(|pattern| Rule { pattern, ..rule.clone() });
         named.rules.push(rule);
         named.rules.extend(implied);
+    }
+
+    /// Adds a statement for the agents named so far. It ends no list of names: the rules after it are for all of them,
+    /// as without the line.
+    fn usage(&mut self, kind: UsageKind, value: &[u8]) {
+        if !self.names_any || self.rules >= MAX_RULES {
+            return;
+        }
+        self.rules += 1;
+        if let Some(named) = [&mut self.own, &mut self.others].into_iter().find(|named| named.in_group) {
+            named.usage.push(UsageRule::new(kind, value));
+        }
     }
 
     fn sitemap(&mut self, value: &[u8]) {

@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::{
     escape::{comparable_path, path_and_query},
     pattern::Pattern,
+    usage::{self, UsageRule},
 };
+use crate::purposes::Purposes;
 
 /// An `Allow` or `Disallow` line.
 #[derive(Debug, Clone)]
@@ -42,6 +44,8 @@ pub struct Verdict<'a> {
 pub struct AgentRules {
     /// Rules in order of precedence: the first that matches decides.
     pub(super) rules: Box<[Rule]>,
+    /// Statements on the use, in order of precedence.
+    pub(super) usage: Box<[UsageRule]>,
     pub(super) crawl_delay_ms: Option<u64>,
     pub(super) sitemaps: Box<[Box<str>]>,
 }
@@ -60,6 +64,15 @@ impl AgentRules {
             rule: deciding.map(|rule| &*rule.text),
             line: deciding.map(|rule| rule.line),
         }
+    }
+
+    /// Returns the purposes for which the file refuses the use of this path and query.
+    #[must_use]
+    pub fn refused(&self, path_and_query: &str) -> Purposes {
+        if self.usage.is_empty() {
+            return Purposes::NONE;
+        }
+        usage::refused(&self.usage, &comparable_path(path_and_query))
     }
 
     /// Returns the crawl-delay, in milliseconds, at most [`super::MAX_CRAWL_DELAY_MS`].

@@ -24,7 +24,7 @@ use super::{
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
-use crate::{address, config::FetcherConfig, profile::RequestProfile, sniff::Candidates, substitute};
+use crate::{address, config::FetcherConfig, profile::RequestProfile, purposes, sniff::Candidates, substitute};
 
 /// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
 /// connections to many sites with one page each do not accumulate.
@@ -136,9 +136,14 @@ impl HttpClient {
         };
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
+        answer.refusal =
+            purposes::by_headers(&profile, answer.content_type.as_deref(), purposes::texts(response.headers()));
         let Some((max_bytes, candidates)) = wanted(purpose, &profile, &answer) else {
             return (Some(answered_at_ms), Ok(answer));
         };
+        if !candidates.may_be_sitemap() && purposes::is_unread(&answer, purpose) {
+            return (Some(answered_at_ms), Ok(answer));
+        }
         answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent)));
         let codings = Codings::of(response.headers());
         if codings.as_ref().is_some_and(|codings| !codings.is_empty()) {
@@ -356,6 +361,7 @@ fn head(response: &Response) -> HttpResponse {
         kind: PageKind::Html,
         substitute: substitute::by_headers(|name| headers.get(name).map(HeaderValue::as_bytes)),
         capture: None,
+        refusal: None,
     }
 }
 

@@ -20,7 +20,7 @@ pub use http::{ClientError, HttpClient};
 #[cfg(test)]
 pub(crate) use scripted::ScriptedClient;
 
-use crate::{profile::RequestProfile, substitute::Substitute};
+use crate::{profile::RequestProfile, purposes::PurposeRefusal, substitute::Substitute};
 
 /// Purpose of a request; it decides how much of the response is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +96,8 @@ pub struct HttpResponse {
     pub substitute: Option<Substitute>,
     /// Data for the archive, if the profile archives.
     pub capture: Option<Box<Capture>>,
+    /// Refusal of purposes of the profile, by the headers; of a page also by its `meta` elements.
+    pub refusal: Option<PurposeRefusal>,
 }
 
 impl HttpResponse {

@@ -1,6 +1,7 @@
 //! A client with scripted responses.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, VecDeque},
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
@@ -11,6 +12,7 @@ use orbweaver_messages::PageKind;
 use orbweaver_stage::{Clock, Reservation};
 
 use super::{Attempt, Body, Client, Destination, FetchError, HttpResponse, Request};
+use crate::purposes::by_headers;
 
 type Script = HashMap<String, VecDeque<Result<HttpResponse, FetchError>>>;
 
@@ -64,6 +66,10 @@ impl ScriptedClient {
                 answer.body = Body::Unread;
             }
             answer.capture = None;
+        }
+        if let Ok(answer) = &mut result {
+            let headers = answer.headers.iter().map(|(name, value)| (name.as_str(), Cow::from(value)));
+            answer.refusal = by_headers(&request.profile, answer.content_type.as_deref(), headers);
         }
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let now = self.clock.now();

@@ -27,6 +27,7 @@ mod dispatches;
 mod holds;
 mod loopback;
 mod profiles;
+mod purposes;
 mod redirects;
 mod robots;
 mod robots_reports;

@@ -15,7 +15,10 @@ mod not_found;
 #[cfg(test)]
 mod tests;
 
+use orbweaver_messages::PageKind;
+
 use self::message::{Message, title};
+use crate::client::{Body, HttpResponse};
 
 /// Maximum size of a page that consists of a message, in bytes. Some parked domains have a script of half of it.
 const MAX_MESSAGE_BYTES: usize = 128 << 10;
@@ -71,8 +74,16 @@ pub(crate) fn by_headers<'a>(header: impl Fn(&str) -> Option<&'a [u8]>) -> Optio
     is_challenge.then_some(Substitute::Challenge)
 }
 
+/// Recognizes a page by its body.
+pub(crate) fn of(answer: &HttpResponse) -> Option<Substitute> {
+    match &answer.body {
+        Body::Read { bytes, .. } if answer.kind == PageKind::Html => by_body(bytes),
+        _ => None,
+    }
+}
+
 /// Recognizes a page by its decoded body.
-pub(crate) fn by_body(body: &[u8]) -> Option<Substitute> {
+fn by_body(body: &[u8]) -> Option<Substitute> {
     if body.len() > MAX_MESSAGE_BYTES {
         return None;
     }

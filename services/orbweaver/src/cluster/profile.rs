@@ -1,13 +1,13 @@
 //! Fetch profile of a crawl on the command line.
 
 use clap::Args;
-use orbweaver_messages::{FetchProfile, Markdown};
+use orbweaver_messages::{CrawlPurpose, FetchProfile, Markdown};
 use orbweaver_scope::Revision;
 use orbweaver_settings::Rate;
 
 use crate::{
     cli::{CrawlArgs, MARKDOWN, one_of, size},
-    crawl::{definition, progress::number},
+    crawl::{definition, progress::number, purpose},
     exit::Failure,
 };
 
@@ -44,6 +44,10 @@ pub struct ProfileOptions {
     /// Do not request robots.txt. Only for sites of your own.
     #[arg(long)]
     pub ignore_robots: bool,
+    /// Purpose of the crawl: pages that their sites refuse for it are not kept, and end as refused (`purpose`). Several are
+    /// separated by commas (may be repeated). For an existing crawl, replaces all earlier purposes; `none` ends that.
+    #[arg(long, value_name = "PURPOSE", value_delimiter = ',', value_parser = one_of(&purpose::ALL, purpose::name))]
+    pub purpose: Vec<Option<CrawlPurpose>>,
     /// Read the sitemaps of sites: those that robots.txt names, else /sitemap.xml; `--sitemaps=false` ends that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub sitemaps: Option<bool>,
@@ -102,6 +106,7 @@ impl ProfileOptions {
             main_text: self.main_text,
             markdown: self.markdown,
             facts: self.facts,
+            purpose: purpose::given(&self.purpose)?,
         };
         definition::check_settings(Revision { profile: Some(given.clone()), ..Revision::default() })?;
         Ok(given)
@@ -119,6 +124,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             max_body: None,
             accept: vec![],
             ignore_robots: args.ignore_robots,
+            purpose: args.purpose.clone(),
             sitemaps: args.sitemaps.then_some(true),
             feeds: args.feeds.then_some(true),
             warc: args.warc.then_some(true),
@@ -151,6 +157,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         main_text: given.main_text.or(present.main_text),
         markdown: given.markdown.or(present.markdown),
         facts: given.facts.or(present.facts),
+        purpose: given.purpose.or(present.purpose),
     }
 }
 
@@ -172,6 +179,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         main_text,
         markdown,
         facts,
+        purpose,
     } = profile;
     let yes_or_no = |given: Option<bool>| given.map(|given| if given { "yes" } else { "no" }.to_owned());
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -191,6 +199,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("main text", yes_or_no(*main_text)),
         ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
         ("facts", yes_or_no(*facts)),
+        ("purpose", purpose.as_deref().map(purpose::shown)),
     ];
     settings.into_iter().filter_map(|(name, value)| Some(format!("  {name:<12} {}", value?))).collect()
 }
@@ -258,6 +267,11 @@ mod tests {
         let of_sites = FetchProfile { archive: Some(true), requisites: Some(500), ..of_sites };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });
         assert_eq!(merge(third.clone(), &given(&[])), third);
+        let purposes = |profile: &FetchProfile| profile.purpose.clone();
+        let fourth = merge(third, &given(&["--purpose", "archive,search", "--purpose=search"]));
+        assert_eq!(purposes(&fourth), Some(vec![CrawlPurpose::Search, CrawlPurpose::Archive]));
+        assert_eq!(purposes(&merge(fourth.clone(), &given(&[]))), purposes(&fourth));
+        assert_eq!(purposes(&merge(fourth, &given(&["--purpose=none"]))), Some(vec![]));
     }
 
     #[test]
@@ -283,6 +297,7 @@ mod tests {
             ("--header", "Host: x"),
             ("--header", "x"),
             ("--accept", "image/*,pdf"),
+            ("--purpose", "none,search"),
         ] {
             let error = options(&[option, value]).unwrap().given().unwrap_err();
             assert!(error.code() == 64 && error.to_string().starts_with(&format!("{option}: ")), "{error}");

@@ -240,6 +240,7 @@ impl Pipeline {
             concurrency: settings.concurrency.into(),
             body_memory: BODY_MEMORY,
             ignore_robots: settings.ignore_robots,
+            purpose: settings.purpose.clone(),
             sitemaps: settings.sitemaps,
             feeds: settings.feeds,
             archive: settings.warc,

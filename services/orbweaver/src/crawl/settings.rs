@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use orbweaver_messages::{CrawlOrder, Markdown, Millis, RevisitPolicy, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, CrawlPurpose, Markdown, Millis, RevisitPolicy, Scope, Traps};
 use orbweaver_politeness::UserAgent;
 use orbweaver_scope::Revision;
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
-use super::{definition, headers, order, revisit};
+use super::{definition, headers, order, purpose, revisit};
 use crate::{
     cli::{CrawlArgs, Rate, patterns},
     durable::write_whole,
@@ -65,6 +65,8 @@ pub struct Settings {
     pub header: Vec<String>,
     pub ignore_robots: bool,
     #[serde(default)]
+    pub purpose: Vec<CrawlPurpose>,
+    #[serde(default)]
     pub sitemaps: bool,
     #[serde(default)]
     pub feeds: bool,
@@ -118,6 +120,7 @@ impl Settings {
             user_agent: user_agent(args)?,
             header,
             ignore_robots: args.ignore_robots,
+            purpose: purpose::given(&args.purpose)?.unwrap_or_default(),
             sitemaps: args.sitemaps,
             feeds: args.feeds,
             warc: args.warc,
@@ -147,6 +150,8 @@ impl Settings {
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
         check.given("--markdown", Some(self.markdown.name()), args.markdown.map(Markdown::name));
         check.given("--requisites", self.requisites, args.requisites);
+        let purpose = purpose::given(&args.purpose)?;
+        check.given("--purpose", Some(purpose::shown(&self.purpose)), purpose.as_deref().map(purpose::shown));
         check.given("--traps", Some(self.traps.name()), args.extent.traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect();

@@ -1,6 +1,6 @@
 //! Pages that were sent instead of the requested ones.
 
-use orbweaver_messages::PageKind;
+use orbweaver_messages::{CrawlPurpose, PageKind};
 
 use super::*;
 use crate::substitute::Substitute;
@@ -102,4 +102,15 @@ fn only_html_is_read_for_messages() {
     around.client.on("https://a.example/", answer);
     around.request("https://a.example/", 1);
     assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None)]);
+}
+
+#[test]
+fn a_challenge_that_search_engines_shall_not_show_is_a_challenge_whatever_the_purpose_of_the_crawl() {
+    let mut around = Surroundings::unlimited();
+    around.define(5, "default", |definition| definition.profile.purpose = Some(vec![CrawlPurpose::Search]));
+    around.client.on("https://a.example/", page(&format!("<meta name=robots content=noindex>{CHALLENGE}")));
+    around.client.on("https://b.example/", page("<meta name=robots content=noindex><p>Text"));
+    around.request("https://a.example/", 1);
+    around.request("https://b.example/", 2);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Blocked, "challenge"), some(OutcomeKind::Refused, "purpose")]);
 }
