@@ -2,10 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{OsStringValueParser, TypedValueParser as _},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    bucket::MAX_SHARD_BYTES,
+    destination::Destination,
     filter::{Filter, Language, Site, StatusRange, Time},
     manifest::Selection,
 };
@@ -24,20 +29,25 @@ records, bytes, SHA-256, and their part of the results.
 The same command exports new results, or continues after any interruption. A running or stopped crawl is exported \
 as far as its results cannot change any more.
 
-Exit codes: 0 exported, 64 usage error, or other options than those of the export in the directory, 66 results unreadable, \
+The settings of an S3-compatible store are environment variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION or \
+AWS_DEFAULT_REGION, AWS_ENDPOINT_URL for other stores than Amazon's, and AWS_ALLOW_HTTP=true for one without TLS.
+
+Exit codes: 0 exported, 64 usage error, or other options than those of the export that continues, 66 results unreadable, \
 73 output unusable, 75 interrupted (the same command continues).
 
 Examples:
   orbweaver export docs.example.org.crawl --to docs
   orbweaver export docs.example.org.crawl --to english --what documents --language en --status 2xx
+  orbweaver export docs.example.org.crawl --to s3://results/docs
   zstd -dc docs/links-*.jsonl.zst")]
 pub struct ExportArgs {
     /// Output directory of a crawl.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Directory of the export: new, empty, or with an export with these options.
-    #[arg(long, value_name = "DIR")]
-    pub to: PathBuf,
+    /// Destination of the export, a directory or a prefix in an S3-compatible store: new, empty, or with an export with these
+    /// options.
+    #[arg(long, value_name = "DIR|s3://BUCKET/PREFIX", value_parser = OsStringValueParser::new().try_map(Destination::parse))]
+    pub to: Destination,
     /// Export only these kinds of results (may be repeated, or separated by commas) [default: all; with --language
     /// documents and links, since pages have none].
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
@@ -71,8 +81,11 @@ impl ExportArgs {
     /// Returns the selected results, the same for each order of the options.
     ///
     /// # Errors
-    /// Fails if a condition applies to a kind that lacks the property.
+    /// Fails if a condition applies to a kind that lacks the property, or if the destination cannot have such shards.
     pub(super) fn selection(&self) -> Result<Selection, Failure> {
+        if matches!(self.to, Destination::Bucket { .. }) && self.shard_bytes > MAX_SHARD_BYTES {
+            return Err(Failure::Usage("--shard-bytes: at most 64GiB in a bucket".to_owned()));
+        }
         if !self.language.is_empty() && self.what.contains(&Kind::Pages) {
             let message = "--language: pages have no language; give --what documents,links";
             return Err(Failure::Usage(message.to_owned()));

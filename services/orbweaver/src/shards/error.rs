@@ -12,29 +12,29 @@ pub enum ShardsError {
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// The result file is not the one that was exported.
-    #[error("{0} is not the file that was exported, or was changed; export it to another directory")]
+    #[error("{0} is not the file that was exported, or was changed; export it to another destination")]
     Changed(PathBuf),
     /// The export has other options.
-    #[error("{dir} has an export with `{stored}`, and not with `{given}`; give other options or another directory")]
+    #[error("{output} has an export with `{stored}`, and not with `{given}`; give other options or another --to")]
     Selection {
-        /// Directory of the export.
-        dir: PathBuf,
+        /// Destination of the export.
+        output: String,
         /// Options of the export.
         stored: String,
         /// Options of the command line.
         given: String,
     },
-    /// The directory or a file in it cannot be used.
-    #[error("{path}: {source}")]
+    /// The destination, or a file or object in it, cannot be used.
+    #[error("{output}: {source}")]
     Output {
-        /// The file or directory.
-        path: PathBuf,
+        /// The destination, file or object.
+        output: String,
         /// Cause.
         source: io::Error,
     },
-    /// The manifest cannot be read or written.
+    /// The settings cannot be used, or the manifest in a directory cannot be read or written.
     #[error(transparent)]
-    Manifest(#[from] Failure),
+    Other(#[from] Failure),
     /// The export was interrupted.
     #[error("stopped; the same command continues the export")]
     Stopped,
@@ -48,7 +48,7 @@ impl From<ShardsError> for Failure {
             ShardsError::Changed(_) => Self::Input(text),
             ShardsError::Selection { .. } => Self::Usage(text),
             ShardsError::Output { .. } => Self::Output(text),
-            ShardsError::Manifest(failure) => failure,
+            ShardsError::Other(failure) => failure,
             ShardsError::Stopped => Self::Stopped(text),
         }
     }

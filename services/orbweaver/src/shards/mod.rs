@@ -1,9 +1,9 @@
 //! `orbweaver export`: results of a crawl as compressed shards of limited size, with a manifest.
 //!
-//! Each record is in exactly one complete shard, whenever an export is killed: a shard is written under another name,
-//! synced and renamed, and then the manifest names it, with the position in the results after it. The next run removes
-//! shards that the manifest does not name, and continues at the positions. A shard depends on the results and the options
-//! alone, so that the repeated one is the same.
+//! Each record is in exactly one complete shard, whenever an export is killed: a shard becomes visible when it is complete
+//! and durable, and then the manifest names it, with the position in the results after it. The next run removes shards that
+//! the manifest does not name, and continues at the positions. A shard depends on the results and the options alone, so that
+//! the repeated one is the same.
 //!
 //! | module | contents |
 //! |---|---|
@@ -11,9 +11,14 @@
 //! | `filter`, `record` | pure: selected results; records of a line |
 //! | `pass` | one pass over a result file (read by `results`) |
 //! | `pack` | a shard that is being written |
-//! | `manifest`, `sink` | the manifest; the directory of the export |
+//! | `manifest` | the manifest |
+//! | [`destination`], `sink` | destination as given; operations of a destination |
+//! | `directory`, `bucket` | export to a directory, to an S3-compatible object store |
 
 pub mod args;
+mod bucket;
+pub mod destination;
+mod directory;
 mod error;
 mod filter;
 mod manifest;
@@ -24,15 +29,22 @@ mod sink;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, io, sync::atomic::AtomicBool};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use args::{ExportArgs, Kind};
+use bucket::Bucket;
+use destination::Destination;
+use directory::Directory;
 use error::ShardsError;
-use manifest::Manifest;
+use manifest::{Manifest, Selection};
 use pass::{Run, pass};
 use record::Source;
 use serde::Serialize;
-use sink::Directory;
+use sink::{Sink, begin, remove_unfinished};
 
 use crate::{
     crawl::progress::{bytes, number},
@@ -93,11 +105,31 @@ fn export(args: &ExportArgs, stop: &AtomicBool) -> Result<BTreeMap<Kind, Counts>
     {
         files.push((source, Lines::find(&args.dir, source.file())?.up_to_checkpoint(&args.dir)?));
     }
-    let (directory, mut manifest) = Directory::open(&args.to, selection)?;
-    let before = counts(&manifest);
     let run = Run { to: &args.to, shard_bytes: args.shard_bytes, stop };
-    for (source, lines) in &files {
-        match pass(run, (*source, lines), &directory, &mut manifest) {
+    let exported = match &args.to {
+        Destination::Directory(path) => export_to(&Directory::open(path)?, run, selection, &files),
+        Destination::Bucket { bucket, .. } => {
+            export_to(&Bucket::connect(&args.to, bucket, stop)?, run, selection, &files)
+        }
+    };
+    match exported {
+        // A request that was abandoned.
+        Err(ShardsError::Output { .. }) if stop.load(Ordering::Relaxed) => Err(ShardsError::Stopped),
+        exported => exported,
+    }
+}
+
+/// Exports result files to a destination.
+fn export_to<S: Sink>(
+    sink: &S,
+    run: Run<'_>,
+    selection: Selection,
+    files: &[(Source, Lines)],
+) -> Result<BTreeMap<Kind, Counts>, ShardsError> {
+    let mut manifest = begin(sink, run.to, selection)?;
+    let before = counts(&manifest);
+    for (source, lines) in files {
+        match pass(run, (*source, lines), sink, &mut manifest) {
             Ok(false) => {}
             Ok(true) => notice!(
                 "{}: the last line is incomplete and was skipped: the crawl is running or was killed",
@@ -105,7 +137,7 @@ fn export(args: &ExportArgs, stop: &AtomicBool) -> Result<BTreeMap<Kind, Counts>
             ),
             Err(error) => {
                 // Otherwise the next run does.
-                let _ = directory.remove_unfinished(&manifest);
+                let _ = remove_unfinished(sink, run.to, &manifest);
                 return Err(error);
             }
         }

@@ -2,12 +2,12 @@
 
 use std::{
     io,
-    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use super::{
     args::Kind,
+    destination::Destination,
     error::ShardsError,
     manifest::{Exported, Manifest},
     pack::{Pack, sha256},
@@ -22,8 +22,8 @@ const CHECKED_BYTES: u64 = 4096;
 /// Options of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run<'a> {
-    /// Directory of the export, for messages.
-    pub(super) to: &'a Path,
+    /// Destination of the export, for messages.
+    pub(super) to: &'a Destination,
     /// Size of a shard before compression, in bytes.
     pub(super) shard_bytes: u64,
     /// Set once the export is interrupted.
@@ -176,5 +176,5 @@ impl<S: Sink> Pass<'_, S> {
 }
 
 fn output(run: &Run<'_>, name: &str, source: io::Error) -> ShardsError {
-    ShardsError::Output { path: run.to.join(name), source }
+    ShardsError::Output { output: run.to.join(name), source }
 }

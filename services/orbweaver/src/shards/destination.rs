@@ -1,0 +1,100 @@
+//! Destination of an export, as given on the command line.
+
+use std::{ffi::OsString, fmt, path::PathBuf};
+
+use object_store::path::Path as Key;
+
+/// Directory or prefix in a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Directory on a local disk.
+    Directory(PathBuf),
+    /// Objects of an S3-compatible store.
+    Bucket {
+        /// Name of the bucket.
+        bucket: String,
+        /// Common prefix of the objects, without the slash after it; may be empty.
+        prefix: Key,
+    },
+}
+
+impl Destination {
+    /// Parses a directory, or `s3://bucket/prefix`.
+    ///
+    /// # Errors
+    /// Fails for other URLs, and for names that a bucket or an object cannot have.
+    pub fn parse(text: OsString) -> Result<Self, String> {
+        let Some((scheme, rest)) = text.to_str().and_then(|text| text.split_once("://")) else {
+            return Ok(Self::Directory(text.into()));
+        };
+        if scheme.contains('/') {
+            return Ok(Self::Directory(text.into()));
+        }
+        if scheme != "s3" {
+            return Err(format!("expected a directory, or `s3://bucket/prefix`, not `{scheme}://`"));
+        }
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if bucket.is_empty() || !bucket.chars().all(is_valid) {
+            return Err("expected `s3://bucket/prefix`, with a bucket of letters, digits, `.`, `-` and `_`".to_owned());
+        }
+        let invalid = |_| "expected `s3://bucket/prefix`, without empty parts, `.` or `..` in the prefix".to_owned();
+        let prefix = Key::parse(prefix).map_err(invalid)?;
+        Ok(Self::Bucket { bucket: bucket.to_owned(), prefix })
+    }
+
+    /// Returns the name of a file or object in the destination, for messages.
+    #[must_use]
+    pub fn join(&self, name: &str) -> String {
+        match self {
+            Self::Directory(path) => path.join(name).display().to_string(),
+            Self::Bucket { .. } => format!("{self}/{name}"),
+        }
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => path.display().fmt(f),
+            Self::Bucket { bucket, prefix } if prefix.as_ref().is_empty() => write!(f, "s3://{bucket}"),
+            Self::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_is_a_directory_or_a_prefix_in_a_bucket() {
+        for (given, shown) in [
+            ("s3://results/a/b", "s3://results/a/b"),
+            ("s3://results/a/", "s3://results/a"),
+            ("s3://my-results.test", "s3://my-results.test"),
+            ("s3://results/", "s3://results"),
+        ] {
+            let destination = Destination::parse(given.into()).unwrap();
+            assert!(matches!(destination, Destination::Bucket { .. }), "{given}");
+            assert_eq!(destination.to_string(), shown);
+            assert_eq!(destination.join("manifest.json"), format!("{shown}/manifest.json"));
+        }
+        for given in ["out", "/srv/out", "s3", "s3:", "a/b://c", "s3:/results"] {
+            assert_eq!(Destination::parse(given.into()), Ok(Destination::Directory(given.into())));
+        }
+    }
+
+    #[test]
+    fn other_urls_and_names_that_a_store_refuses_are_refused() {
+        for given in ["gs://results/a", "https://results.test/a", "S3://results", "://a"] {
+            assert!(Destination::parse(given.into()).unwrap_err().contains("expected a directory"), "{given}");
+        }
+        for given in ["s3://", "s3:///a", "s3://key:secret@results/a", "s3://a b/c", "s3://results?versions"] {
+            assert!(Destination::parse(given.into()).unwrap_err().contains("with a bucket of"), "{given}");
+        }
+        for given in ["s3://results//a", "s3://results/a/../b", "s3://results/./a"] {
+            assert!(Destination::parse(given.into()).unwrap_err().contains("in the prefix"), "{given}");
+        }
+    }
+}
