@@ -17,7 +17,7 @@ use orbweaver_fetcher::{
     Attempt, Body, Client, Destination, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request,
     RequestProfile,
 };
-use orbweaver_messages::{FetchProfile, PageKind};
+use orbweaver_messages::{CrawlPurpose, FetchProfile, PageKind};
 use orbweaver_settings::Section as _;
 use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
@@ -336,6 +336,19 @@ async fn what_is_no_html_ends_after_its_headers() {
         let attempt = ask(&server.url("/")).await;
         assert_eq!(attempt.result.unwrap().body, Body::Unread, "{content_type}");
     }
+}
+
+#[tokio::test]
+async fn a_page_whose_headers_refuse_the_purpose_of_the_crawl_ends_after_them_however_few_are_kept() {
+    let refused = ok("content-type: text/html\r\nx-robots-tag: noarchive\r\nX-Robots-Tag: noindex\r\n", b"");
+    let server = Server::start((refused, Then::Hang)).await;
+    let purpose = vec![CrawlPurpose::Search];
+    let answer = ask_with(FetcherConfig { purpose, max_header_bytes: 0, ..config() }, &server.url("/")).await.result;
+    let answer = answer.unwrap();
+    assert!(
+        answer.refusal.is_some_and(|refusal| refusal.purposes.contains(CrawlPurpose::Search))
+            && answer.body == Body::Unread
+    );
 }
 
 #[tokio::test]
