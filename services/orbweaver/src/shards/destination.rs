@@ -38,8 +38,9 @@ impl Destination {
         if bucket.is_empty() || !bucket.chars().all(is_valid) {
             return Err("expected `s3://bucket/prefix`, with a bucket of letters, digits, `.`, `-` and `_`".to_owned());
         }
-        let invalid = |_| "expected `s3://bucket/prefix`, without empty parts, `.` or `..` in the prefix".to_owned();
-        let prefix = Key::parse(prefix).map_err(invalid)?;
+        let invalid = || "expected `s3://bucket/prefix`, without empty parts, `.` or `..` in the prefix".to_owned();
+        // The parser accepts a slash at the start.
+        let prefix = if prefix.starts_with('/') { Err(invalid()) } else { Key::parse(prefix).map_err(|_| invalid()) }?;
         Ok(Self::Bucket { bucket: bucket.to_owned(), prefix })
     }
 

@@ -1,7 +1,9 @@
 //! Exports of small results, and of random ones that are killed at each step, in comparison with a computation in memory.
 
+mod buckets;
 mod faults;
 mod naive;
+mod store;
 
 use std::{
     fs::{self, File},
@@ -259,7 +261,7 @@ fn a_directory_with_other_files_is_refused_and_stays_as_it_is() {
 #[test]
 fn two_processes_cannot_export_to_a_directory() {
     let setup = Setup::of(3, 3);
-    let _first = Directory::open(&setup.out(), setup.args(&[]).selection().unwrap()).unwrap();
+    let _first = Directory::open(&setup.out()).unwrap();
     let error = setup.export(&[]).unwrap_err();
     assert!(error.to_string().contains("another process"), "{error}");
     assert_eq!(code(error), 73);

@@ -21,7 +21,9 @@ mod upload;
 use std::{cell::RefCell, io, rc::Rc, sync::atomic::AtomicBool};
 
 use futures::StreamExt as _;
-use object_store::{Error, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion, path::Path as Key};
+use object_store::{
+    Error, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion, aws::AmazonS3Builder, path::Path as Key,
+};
 use serde::Serialize;
 
 pub(super) use self::requests::Store;
@@ -36,6 +38,9 @@ use crate::exit::Failure;
 
 /// Maximum size of a shard in a bucket before compression: an upload has at most 10,000 parts.
 pub(super) const MAX_SHARD_BYTES: u64 = 64 << 30;
+
+/// Size of a part of an object but the last. Stores demand at least 5 MiB, and some that all are equal.
+const PART_BYTES: usize = 8 << 20;
 
 const OTHER_RUN: &str = "another process is exporting to it, or has changed the manifest";
 
@@ -61,13 +66,17 @@ struct Claimed<'a> {
 impl<'a> Bucket<'a> {
     /// Connects to the store that the environment describes, without a request.
     pub(super) fn connect(to: &'a Destination, bucket: &str, stop: &'a AtomicBool) -> Result<Self, ShardsError> {
-        let store = connect::connect(object_store::aws::AmazonS3Builder::from_env(), bucket)?;
-        Self::on(store, to, stop)
+        let store = connect::connect(AmazonS3Builder::from_env(), bucket, connect::RETRIES)?;
+        Self::on((store, PART_BYTES), to, stop)
     }
 
-    /// Creates the destination on a store.
-    pub(super) fn on(store: Store, to: &'a Destination, stop: &'a AtomicBool) -> Result<Self, ShardsError> {
-        let requests = Requests::new(store, stop);
+    /// Creates the destination on a store, with objects in parts of this size.
+    pub(super) fn on(
+        (store, part_bytes): (Store, usize),
+        to: &'a Destination,
+        stop: &'a AtomicBool,
+    ) -> Result<Self, ShardsError> {
+        let requests = Requests::new(store, part_bytes, stop);
         let requests = Rc::new(requests.map_err(|source| ShardsError::Output { output: to.to_string(), source })?);
         let prefix = match to {
             Destination::Bucket { prefix, .. } => prefix.clone(),

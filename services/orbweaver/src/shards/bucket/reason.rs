@@ -25,6 +25,9 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 
 /// Returns status, code and message of an error response.
 fn refusal(text: &str) -> Option<String> {
+    if text.starts_with("Received redirect without LOCATION") {
+        return Some("the store redirects elsewhere; check AWS_REGION".to_owned());
+    }
     let (_, response) = text.split_once("status code: ")?;
     let (status, body) = response.split_once(": ").unwrap_or((response.trim_end_matches(": "), ""));
     let code = element(body, "Code");
@@ -36,7 +39,9 @@ fn refusal(text: &str) -> Option<String> {
         _ => "",
     };
     let code = code.map(|code| format!(", {code}")).unwrap_or_default();
-    let message = element(body, "Message").map(|message| format!(" ({})", message.trim())).unwrap_or_default();
+    let message = element(body, "Message")
+        .map(|message| format!(" ({})", message.trim().trim_end_matches('.')))
+        .unwrap_or_default();
     Some(format!("the store answered {status}{code}{message}{advice}"))
 }
 

@@ -35,17 +35,23 @@ pub(super) struct Requests<'a> {
     runtime: Runtime,
     stop: &'a AtomicBool,
     has_failed: Cell<bool>,
+    /// Size of a part of an object but the last, in bytes.
+    part_bytes: usize,
 }
 
 impl<'a> Requests<'a> {
     /// Starts a thread for requests.
-    pub(super) fn new(store: Store, stop: &'a AtomicBool) -> io::Result<Self> {
+    pub(super) fn new(store: Store, part_bytes: usize, stop: &'a AtomicBool) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("object-store").enable_all().build()?;
-        Ok(Self { store, runtime, stop, has_failed: Cell::new(false) })
+        Ok(Self { store, runtime, stop, has_failed: Cell::new(false), part_bytes })
     }
 
     pub(super) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(super) fn part_bytes(&self) -> usize {
+        self.part_bytes
     }
 
     /// Returns the runtime for requests that are not awaited at once.

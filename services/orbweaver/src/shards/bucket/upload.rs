@@ -9,10 +9,7 @@ use std::{
 use object_store::{Error, ObjectStoreExt as _, Result, multipart::PartId, path::Path as Key};
 use tokio::task::JoinSet;
 
-use super::{other, requests::Requests};
-
-/// Size of a part but the last. Stores demand at least 5 MiB, and some that all are equal.
-const PART_BYTES: usize = 8 << 20;
+use super::{OTHER_RUN, other, requests::Requests};
 
 /// Maximum number of parts of an object that are being sent, each of which takes memory.
 const MAX_SENDING: usize = 2;
@@ -44,10 +41,10 @@ impl<'a> Upload<'a> {
     /// Sends what is missing of an object that has parts.
     pub(super) fn send_rest(mut self) -> io::Result<Self> {
         if self.parts.is_some() && !self.buffer.is_empty() {
-            self.send_part().map_err(|error| other(&error))?;
+            self.send_part().map_err(failed)?;
         }
         if let Some(parts) = &mut self.parts {
-            parts.wait_for(&self.requests, 0).map_err(|error| other(&error))?;
+            parts.wait_for(&self.requests, 0).map_err(failed)?;
         }
         Ok(self)
     }
@@ -62,7 +59,7 @@ impl<'a> Upload<'a> {
                 .wait(store.complete_multipart(&key, &id, sent.into_values().collect()))
                 .and_then(|_| requests.wait(store.delete(&record))),
         };
-        completed.map_err(|error| other(&error))
+        completed.map_err(failed)
     }
 
     /// Begins to send the buffer as a part.
@@ -107,10 +104,10 @@ impl Parts {
 
 impl Write for Upload<'_> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let taken = text.len().min(PART_BYTES - self.buffer.len());
+        let taken = text.len().min(self.requests.part_bytes() - self.buffer.len());
         self.buffer.extend_from_slice(&text[..taken]);
-        if self.buffer.len() == PART_BYTES {
-            self.send_part().map_err(|error| other(&error))?;
+        if self.buffer.len() == self.requests.part_bytes() {
+            self.send_part().map_err(failed)?;
         }
         Ok(taken)
     }
@@ -134,11 +131,20 @@ pub(super) fn remove(requests: &Requests<'_>, key: &Key, record: &Key) -> io::Re
     Ok(())
 }
 
+/// Returns the error of an upload.
+fn failed(error: Error) -> io::Error {
+    match error {
+        // The store has it until it is complete.
+        Error::NotFound { .. } => io::Error::other(format!("its upload does not exist any more: {OTHER_RUN}")),
+        error => other(&error),
+    }
+}
+
 /// Returns `None` for an object or upload that does not exist.
 fn found<T>(result: Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
         Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(other(&error)),
+        Err(error) => Err(failed(error)),
     }
 }

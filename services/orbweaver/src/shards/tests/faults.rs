@@ -40,6 +40,22 @@ impl Steps {
 impl Sink for Faulty<'_> {
     type File = FaultyFile;
 
+    fn load(&self) -> Result<Option<Manifest>, ShardsError> {
+        self.directory.load()
+    }
+
+    fn check_unused(&self) -> Result<(), ShardsError> {
+        self.directory.check_unused()
+    }
+
+    fn claim(&self, manifest: &Manifest) -> Result<(), ShardsError> {
+        self.directory.claim(manifest)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.directory.remove(name)
+    }
+
     fn create(&self, name: &str) -> io::Result<FaultyFile> {
         self.steps.next()?;
         let file = self.directory.create(name)?;
@@ -54,7 +70,7 @@ impl Sink for Faulty<'_> {
     }
 
     fn save(&self, manifest: &Manifest) -> Result<(), ShardsError> {
-        let killed = |source| ShardsError::Output { path: "manifest".into(), source };
+        let killed = |source| ShardsError::Output { output: "manifest".into(), source };
         self.steps.next().map_err(killed)?;
         self.directory.save(manifest)?;
         self.steps.next().map_err(killed)
@@ -79,7 +95,8 @@ impl Write for FaultyFile {
 fn run_for(steps: usize, setup: &Setup, options: &[&str], shard_bytes: u64) -> bool {
     let args = setup.args(options);
     let selection = args.selection().unwrap();
-    let (directory, mut manifest) = Directory::open(&setup.out(), selection.clone()).unwrap();
+    let directory = Directory::open(&setup.out()).unwrap();
+    let mut manifest = begin(&directory, &args.to, selection.clone()).unwrap();
     check_files(setup);
     let sink = Faulty { directory: &directory, steps: Steps(Rc::new(Cell::new(steps))) };
     let stop = AtomicBool::new(false);
