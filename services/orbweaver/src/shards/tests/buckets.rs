@@ -214,23 +214,6 @@ fn a_prefix_with_other_objects_is_refused_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_stopped_export_waits_for_no_request() {
-    let setup = reference();
-    for request in 0.. {
-        let remote = Remote::new(&setup);
-        let stop = Arc::new(AtomicBool::new(false));
-        // Ends at once, since the requests that remove unfinished shards have a response.
-        let (exported, _) = remote.export(Fault::Hanging(request, Arc::clone(&stop)), &stop);
-        if exported.is_ok() {
-            assert!(request > 20);
-            break;
-        }
-        remote.export(Fault::None, &RUNNING).0.unwrap();
-        remote.check_same_as(&setup);
-    }
-}
-
-#[test]
 fn shards_in_a_bucket_have_a_limit() {
     let setup = Setup::of(1, 1);
     let mut args = setup.args(&["--shard-bytes", "65GiB"]);

@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -30,8 +30,6 @@ pub(super) enum Fault {
     LostResponse(usize),
     /// Each object is written twice, as by a client that repeats a request whose response was lost.
     Repeated,
-    /// The request of this number does not end, and the export is stopped meanwhile.
-    Hanging(usize, Arc<AtomicBool>),
 }
 
 /// Requests of one run to a store.
@@ -69,10 +67,6 @@ impl Faulty {
         match &self.fault {
             Fault::KilledAt(last) if step >= *last => failed("killed"),
             Fault::LostResponse(request) if step == 2 * request + 1 => failed("lost"),
-            Fault::Hanging(request, stop) if step == 2 * request => {
-                stop.store(true, Ordering::SeqCst);
-                std::future::pending().await
-            }
             _ => Ok(()),
         }
     }
@@ -154,8 +148,7 @@ impl MultipartStore for Faulty {
             *self.inner.uploads.lock().unwrap().get_mut(id).ok_or_else(gone)? += 1;
             self.inner.memory.put_part(path, id, number, text).await
         };
-        // Their responses are awaited later, for a limited time.
-        if matches!(self.fault, Fault::Hanging(..)) { put.await } else { self.request(put).await }
+        self.request(put).await
     }
 
     async fn complete_multipart(&self, path: &Path, id: &String, parts: Vec<PartId>) -> Result<PutResult> {
