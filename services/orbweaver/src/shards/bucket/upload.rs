@@ -38,7 +38,7 @@ impl<'a> Upload<'a> {
         Self { requests, key, record, buffer: vec![], parts: None }
     }
 
-    /// Sends what is missing of an object that has parts.
+    /// Sends the rest of an object that has parts.
     pub(super) fn send_rest(mut self) -> io::Result<Self> {
         if self.parts.is_some() && !self.buffer.is_empty() {
             self.send_part().map_err(failed)?;
