@@ -65,7 +65,7 @@ const MARKERS: [(&str, Substitute); 40] = [
     ("hugedomains.com/domain_profile.cfm", Substitute::Parked),
 ];
 
-/// Returns the kind of page that the first marker of a page stands for, if it has one.
+/// Returns the kind of the first marker of a page, if it has one.
 pub(super) fn find(body: &[u8]) -> Option<Substitute> {
     static SEARCH: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         // Only the search for leftmost matches uses vector instructions.

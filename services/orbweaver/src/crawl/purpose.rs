@@ -47,11 +47,11 @@ mod tests {
     fn purposes_are_given_as_a_list_or_one_by_one_and_none_stands_alone() {
         let read = |words: &[&str]| given(&crawl_args(words).purpose);
         assert_eq!(read(&["http://a.test/"]).unwrap(), None);
-        let both = Some(vec![CrawlPurpose::Search, CrawlPurpose::AiTrain]);
-        assert_eq!(read(&["--purpose", "ai-train,search,search"]).unwrap(), both);
-        assert_eq!(read(&["--purpose=ai-train", "--purpose=search"]).unwrap(), both);
+        let both = vec![CrawlPurpose::Search, CrawlPurpose::AiTrain];
+        assert_eq!(read(&["--purpose", "ai-train,search,search"]).unwrap(), Some(both.clone()));
+        assert_eq!(read(&["--purpose=ai-train", "--purpose=search"]).unwrap(), Some(both.clone()));
         assert_eq!(read(&["--purpose", "none"]).unwrap(), Some(vec![]));
         assert!(read(&["--purpose", "none,search"]).unwrap_err().to_string().contains("`none` alone"));
-        assert_eq!((shown(&both.unwrap_or_default()).as_str(), shown(&[]).as_str()), ("search, ai-train", "none"));
+        assert_eq!((shown(&both).as_str(), shown(&[]).as_str()), ("search, ai-train", "none"));
     }
 }

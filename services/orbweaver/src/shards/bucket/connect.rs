@@ -55,7 +55,7 @@ mod tests {
     use std::{
         io::{BufRead as _, BufReader, Write as _},
         net::{TcpListener, TcpStream},
-        sync::atomic::AtomicBool,
+        sync::atomic::{AtomicBool, Ordering},
         thread,
     };
 
@@ -75,15 +75,18 @@ mod tests {
 
     /// Begins an export; returns the message and exit code of the error.
     fn failure(builder: AmazonS3Builder) -> (String, u8) {
+        failure_until(builder, &AtomicBool::new(false))
+    }
+
+    fn failure_until(builder: AmazonS3Builder, stop: &AtomicBool) -> (String, u8) {
         let retries = RetryConfig { max_retries: 1, ..RETRIES };
         let to = Destination::parse("s3://results/docs".into()).unwrap();
         let selection = Selection {
             what: vec![],
             filter: serde_json::from_str("{\"sites\":[],\"status\":[],\"languages\":[]}").unwrap(),
         };
-        let stop = AtomicBool::new(false);
         let begun = connect(builder, "results", retries).map_err(Into::into).and_then(|store| {
-            let bucket = Bucket::on((store, PART_BYTES), &to, &stop)?;
+            let bucket = Bucket::on((store, PART_BYTES), &to, stop)?;
             begin(&bucket, &to, selection).map(|_: Manifest| ())
         });
         let failure = Failure::from(begun.unwrap_err());
@@ -136,6 +139,23 @@ mod tests {
         let expected = "s3://results/docs/manifest.json: the store cannot be reached: connection refused";
         assert!(message.starts_with(expected), "{message}");
         assert_eq!(code, 73);
+    }
+
+    #[test]
+    fn an_export_that_is_stopped_does_not_wait_for_a_store_that_does_not_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let held = scope.spawn(|| {
+                let connection = listener.accept().unwrap();
+                stop.store(true, Ordering::Relaxed);
+                connection
+            });
+            let (message, _) = failure_until(builder(&endpoint), &stop);
+            assert!(message.ends_with("stopped"), "{message}");
+            assert!(held.join().is_ok());
+        });
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! A shard is one object, which the store shows once its upload is complete. A larger one is uploaded in parts; the object
 //! `NAME.upload` has the id of the upload while it is incomplete, so that the next run can abort it.
 //!
-//! A store has no locks. Each run claims the export by a name of its own in the manifest, and replaces the manifest only if
-//! it is still the one that this run wrote: an earlier run fails at its next shard.
+//! A store has no locks. Each run claims the export by a name of its own in the manifest, and replaces only a manifest that
+//! this run wrote itself: an earlier run fails at its next shard.
 //!
 //! | module | contents |
 //! |---|---|
