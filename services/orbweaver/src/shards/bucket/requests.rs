@@ -61,11 +61,13 @@ impl<'a> Requests<'a> {
 
     /// Waits for a request.
     pub(super) fn wait<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        // Before the request begins, during which the export may be stopped.
+        let is_last = self.has_failed.get() || self.stop.load(Ordering::Relaxed);
         let result = self.runtime.block_on(async {
             tokio::select! {
                 biased;
                 result = request => result,
-                reason = self.limit() => Err(Error::Generic { store: "S3", source: reason.into() }),
+                reason = self.limit(is_last) => Err(Error::Generic { store: "S3", source: reason.into() }),
             }
         });
         self.has_failed.set(matches!(&result, Err(error) if !matches!(error, Error::NotFound { .. })));
@@ -73,8 +75,8 @@ impl<'a> Requests<'a> {
     }
 
     /// Waits until a request has to end, and returns the reason.
-    async fn limit(&self) -> &'static str {
-        if self.has_failed.get() || self.stop.load(Ordering::Relaxed) {
+    async fn limit(&self, is_last: bool) -> &'static str {
+        if is_last {
             tokio::time::sleep(LAST_REQUEST).await;
             return "no response";
         }
