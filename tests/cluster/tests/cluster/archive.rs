@@ -1,6 +1,9 @@
 //! The archive of a crawl on a cluster.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Plan, Service};
@@ -79,17 +82,25 @@ async fn two_archivers_that_are_killed_repeatedly_archive_every_response_once() 
         archivers.push(cluster.start_in(Service::Archiver, dir.clone()).await?);
     }
     let mut open_files = 0;
-    for _ in 0..KILLS {
-        let victim = usize::try_from(dice.roll(0, 1))?;
-        let before: usize = archives.iter().map(|archive| files(archive, true).len()).sum();
-        let begun = Instant::now();
-        // Until files are closed; all partitions may have been those of the other one.
-        while begun.elapsed() < Duration::from_secs(10)
-            && archives.iter().map(|archive| files(archive, true).len()).sum::<usize>() == before
-        {
+    for kill in 0..KILLS {
+        let closed = || archives.iter().map(|archive| files(archive, true).len()).sum::<usize>();
+        let has_open = |archive: &PathBuf| files(archive, false).iter().any(|name| name.ends_with(".open"));
+        let (before, begun) = (closed(), Instant::now());
+        // Alternately one that has an open file, and any one just after files were closed. The group may need the timeout of
+        // its sessions until one of them has partitions again.
+        let mut victim = None;
+        while victim.is_none() && begun.elapsed() < Duration::from_secs(20) {
             sleep(Duration::from_millis(5)).await;
+            victim = match kill % 2 {
+                0 => archives.iter().position(has_open),
+                _ if closed() > before => Some(usize::try_from(dice.roll(0, 1))?),
+                _ => None,
+            };
         }
-        sleep(Duration::from_micros(dice.roll(0, 50_000))).await;
+        let victim = victim.unwrap_or_default();
+        if kill % 2 > 0 {
+            sleep(Duration::from_micros(dice.roll(0, 50_000))).await;
+        }
         archivers.remove(victim).kill().await?;
         open_files += files(&archives[victim], false).len() - files(&archives[victim], true).len();
         archivers.insert(victim, cluster.start_in(Service::Archiver, dirs[victim].clone()).await?);
