@@ -14,7 +14,11 @@ const MAX_TITLE_BYTES: usize = 512;
 /// Maximum length of the text that is kept, in bytes.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// Returns the title in the markup of a page; empty if there is none. Invalid UTF-8 is replaced.
+/// Character references of an apostrophe, the only ones that matter in a message.
+const APOSTROPHES: [&str; 4] = ["&#39;", "&#039;", "&rsquo;", "&#8217;"];
+
+/// Returns the title in the markup of a page, with apostrophes as themselves; empty if there is none. Invalid UTF-8 is
+/// replaced.
 pub(super) fn title(body: &[u8]) -> String {
     let head = &body[..body.len().min(TITLE_WITHIN_BYTES)];
     let tag = memchr::memmem::find(head, b"<title").or_else(|| memchr::memmem::find(head, b"<TITLE"));
@@ -24,7 +28,8 @@ pub(super) fn title(body: &[u8]) -> String {
     let text = &element[start + 1..];
     let text = &text[..text.len().min(MAX_TITLE_BYTES)];
     let end = memchr::memmem::find(text, b"</").unwrap_or(text.len());
-    String::from_utf8_lossy(&text[..end]).into_owned()
+    let title = String::from_utf8_lossy(&text[..end]).into_owned();
+    APOSTROPHES.iter().fold(title, |title, written| title.replace(written, "'"))
 }
 
 /// Text of a page without its links, scripts, styles, forms and navigation.

@@ -110,7 +110,7 @@ pub(super) fn is_message(title: &str, text: &str) -> bool {
 
 /// Returns `true` if a part of a title is a message, apart from fillers.
 fn says_so(part: &str) -> bool {
-    let words = || part.split(' ').filter(|word| !word.is_empty());
+    let words = || part.split_whitespace();
     let rest: Vec<&str> = words().filter(|word| !FILLERS.contains(word)).collect();
     if rest.is_empty() {
         return words().any(|word| word == NUMBER) && words().any(|word| ERRORS.contains(&word));
@@ -126,7 +126,6 @@ fn parts(title: &str) -> impl Iterator<Item = String> {
 
 /// Returns a text in lower case, without apostrophes and with one space for all other punctuation and white space.
 fn normal(text: &str) -> String {
-    let text = text.replace("&#39;", "'").replace("&#039;", "'").replace("&rsquo;", "'").replace("&#8217;", "'");
     let mut normal = String::with_capacity(text.len());
     for char in text.chars().filter(|char| !matches!(char, '\'' | '’' | '`')) {
         if char.is_alphanumeric() {

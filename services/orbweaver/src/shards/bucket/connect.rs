@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// Time of a request, such as the upload of a part over a slow connection.
 const REQUEST_TIMEOUT: &str = "120s";
 
-/// Attempts after transient failures: over about a quarter of a minute, longer if requests time out.
+/// Attempts after transient failures: over 3 to 30 seconds, since pauses are random; longer if requests time out.
 pub(super) const RETRIES: RetryConfig = RetryConfig {
     backoff: BackoffConfig { init_backoff: Duration::from_millis(250), max_backoff: Duration::from_secs(10), base: 3. },
     max_retries: 8,
