@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 const DIRECTORY: &str = "../../schemas/topics";
 /// Topics in the order of the data flow, in which commands and tables list them.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "crawl.seeds",
     "crawl.discovered",
     "crawl.frontier",
@@ -17,6 +17,7 @@ const ORDER: [&str; 16] = [
     "crawl.pages",
     "crawl.archive",
     "crawl.documents",
+    "crawl.signatures",
     "crawl.changes",
     "crawl.sites",
     "crawl.site-pages",

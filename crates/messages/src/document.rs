@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Facts, SeedMetadata, Truncated, is_default};
+use crate::{Facts, SeedMetadata, TextSignature, Truncated, is_default};
 
 /// Record header with a document's fingerprint, as text, so that consumers can select documents without parsing all.
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
@@ -116,4 +116,11 @@ pub struct Document {
     /// Decoded body, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
+    /// Signature of the main text, if near duplicates are marked and the text is not too short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<TextSignature>,
+    /// First page of the site and crawl of which this one is a near duplicate. The last field: it is added to the encoded
+    /// document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_duplicate_of: Option<Fingerprint>,
 }

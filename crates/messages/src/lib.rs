@@ -21,6 +21,7 @@ mod revisit;
 mod schema;
 mod seed;
 mod seen;
+mod signature;
 mod site;
 mod size;
 pub mod topic;
@@ -57,6 +58,10 @@ pub use revisit::{ChangeKind, ChangeRate, PageChange, PageVersion, RevisitBounds
 pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};
 pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};
+pub use signature::{
+    NEAR_DUPLICATE_HEADER, PageSignature, SignatureGroup, TextSignature, TextSignatureError, parse_signature_key,
+    signature_key,
+};
 pub use site::{SitePages, SiteState};
 pub use size::{encoded_len, json_len, json_prefix};
 pub use topic::Topic;

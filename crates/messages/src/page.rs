@@ -109,6 +109,9 @@ pub struct Page {
     /// Whether the document contains the facts of the page, if the profile of the crawl determines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<bool>,
+    /// Whether the document is marked if it is a near duplicate, if the profile of the crawl determines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_duplicates: Option<bool>,
     /// Whether the feeds that the page declares are discovered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub feeds: bool,

@@ -43,6 +43,9 @@ pub struct PageVersion {
     /// xxh3-128 of the decoded body, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<String>,
+    /// xxh3-64 of the text of an HTML page, without markup, scripts and styles, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_hash: Option<String>,
     /// `ETag` of the response, for conditional requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
@@ -135,6 +138,9 @@ pub struct PageChange {
     /// Content hash of the previous version, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_hash: Option<String>,
+    /// Whether a changed page has another text, if that is known; otherwise only its markup or scripts have changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_changed: Option<bool>,
     /// End of the previous visit, if there was one: the page changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_at_ms: Option<Millis>,

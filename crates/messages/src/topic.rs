@@ -130,6 +130,7 @@ mod tests {
         assert_eq!(kept(FRONTIER), Some(Cleanup::Compact));
         assert_eq!(kept(SITES), Some(Cleanup::Compact));
         assert_eq!(kept(SITE_PAGES), Some(Cleanup::Compact));
+        assert_eq!(kept(SIGNATURES), Some(Cleanup::Compact));
         assert_eq!(kept(CONTROL), Some(Cleanup::Compact));
         assert_eq!(kept(SEEN), Some(Cleanup::Keep));
         assert_eq!(kept(ARCHIVE), Some(Cleanup::Keep));

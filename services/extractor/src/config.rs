@@ -53,6 +53,13 @@ pub struct ExtractorConfig {
     pub markdown: Markdown,
     /// Add facts of the page to the document, such as dates, authors, Open Graph, JSON-LD and the detected language.
     pub facts: bool,
+    /// Mark documents whose main text is nearly that of an earlier page of their site and crawl.
+    pub near_duplicates: bool,
+    /// Maximum number of pages per partition with which others are compared; the oldest ones are dropped.
+    ///
+    /// A page takes some 40 bytes of memory.
+    #[serde(with = "Count::<1, 100_000_000>")]
+    pub near_duplicate_pages: usize,
     /// Maximum size of a body; the rest is not read.
     #[serde(with = "Size::<1, GIB>")]
     pub max_body_bytes: usize,
@@ -114,6 +121,8 @@ impl Default for ExtractorConfig {
             main_text: false,
             markdown: Markdown::None,
             facts: false,
+            near_duplicates: false,
+            near_duplicate_pages: 100_000,
             max_body_bytes: 16 << 20,
             max_text_bytes: 1 << 20,
             max_links: 100_000,
@@ -140,7 +149,7 @@ impl ExtractorConfig {
     /// Returns the settings for a page, whose crawl may have an agent of its own and determine what its documents
     /// contain.
     pub(crate) fn of_page(&self, page: &Page) -> Cow<'_, Self> {
-        let of_documents = [page.html, page.main_text, page.facts];
+        let of_documents = [page.html, page.main_text, page.facts, page.near_duplicates];
         let is_as_configured = of_documents.iter().all(Option::is_none) && page.markdown.is_none();
         let requisites = page.requisites.unwrap_or(0);
         if page.agent.is_none() && is_as_configured && page.feeds == self.feeds && requisites == self.requisites {
@@ -153,6 +162,7 @@ impl ExtractorConfig {
         own.main_text = page.main_text.unwrap_or(own.main_text);
         own.markdown = page.markdown.unwrap_or(own.markdown);
         own.facts = page.facts.unwrap_or(own.facts);
+        own.near_duplicates = page.near_duplicates.unwrap_or(own.near_duplicates);
         own.agent = page.agent.clone().unwrap_or(own.agent);
         Cow::Owned(own)
     }
@@ -164,6 +174,7 @@ impl ExtractorConfig {
             main_text: false,
             markdown: Markdown::None,
             facts: false,
+            near_duplicates: false,
             requisites: 0,
             max_text_bytes: 0,
             max_links: 0,

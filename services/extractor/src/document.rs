@@ -62,6 +62,8 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
         needs_render: extracted.needs_render,
         content_hash: page.content_hash,
         html: extracted.html,
+        signature: extracted.signature,
+        near_duplicate_of: None,
     }
 }
 
@@ -202,6 +204,7 @@ pub fn standalone(
         main_text: None,
         markdown: None,
         facts: None,
+        near_duplicates: None,
         feeds: false,
         requisites: None,
         capture: None,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use orbweaver_main_text::{MainText, MarkdownOptions};
-use orbweaver_messages::{Facts, Markdown, RobotsDirectives, Truncated};
+use orbweaver_messages::{Facts, Markdown, RobotsDirectives, TextSignature, Truncated};
 use orbweaver_url::resolve;
 use url::Url;
 
@@ -11,7 +11,7 @@ use crate::charset::{self, CharsetSource};
 use crate::links::{Link, Requisite, Resolver};
 use crate::pass::Progress;
 use crate::scan::scan;
-use crate::{ExtractorConfig, robots};
+use crate::{ExtractorConfig, robots, signature::signature};
 
 /// A fetched page.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +71,8 @@ pub struct Extracted {
     /// Main text, and as Markdown, if requested.
     pub main_text: Option<String>,
     pub markdown: Option<String>,
+    /// Signature of the whole main text, if near duplicates are marked and it is not too short.
+    pub signature: Option<TextSignature>,
     /// Facts, if requested.
     pub facts: Option<Box<Facts>>,
     /// Decoded body, if requested.
@@ -118,7 +120,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
     for (_, value) in input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-robots-tag")) {
         robots::add_header(&mut robots, value, &options.agent);
     }
-    let (main_text, markdown) = main_text(&html, input.url, options, &mut truncated);
+    let MainTexts { text: main_text, markdown, signature } = main_texts(&html, input.url, options, &mut truncated);
     let facts = scanned.facts.map(|facts| {
         let text = main_text.as_deref().unwrap_or(&scanned.text);
         let (facts, is_cut) = facts.finish(&mut resolver, input.headers, &options.agent, text);
@@ -130,6 +132,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
         text: scanned.text,
         main_text,
         markdown,
+        signature,
         links_total: found.links.len() + found.beyond.len() + later,
         next: (later > 0).then_some(read),
         links: found.links,
@@ -151,28 +154,36 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
     }
 }
 
-/// Returns the main text of a page and its Markdown, as far as they are requested, and marks whether they are cut.
-fn main_text(
-    html: &str,
-    page: &Url,
-    options: &ExtractorConfig,
-    truncated: &mut Truncated,
-) -> (Option<String>, Option<String>) {
-    if !options.main_text && options.markdown == Markdown::None {
-        return (None, None);
+/// Main text of a page in its forms, as far as they are requested.
+#[derive(Default)]
+struct MainTexts {
+    text: Option<String>,
+    markdown: Option<String>,
+    signature: Option<TextSignature>,
+}
+
+/// Returns the main text of a page, and marks whether text or Markdown is cut.
+fn main_texts(html: &str, page: &Url, options: &ExtractorConfig, truncated: &mut Truncated) -> MainTexts {
+    let ExtractorConfig { main_text: has_text, markdown: as_markdown, near_duplicates, .. } = *options;
+    if !has_text && as_markdown == Markdown::None && !near_duplicates {
+        return MainTexts::default();
     }
     let main_text = MainText::of(html);
-    truncated.main_text |= main_text.is_cut();
+    truncated.main_text |= main_text.is_cut() && (has_text || as_markdown != Markdown::None);
     let mut within = |mut text: String| {
         let kept = text.floor_char_boundary(options.max_text_bytes);
         truncated.main_text |= kept < text.len();
         text.truncate(kept);
         text
     };
-    let text = options.main_text.then(|| within(main_text.text()));
-    let images = options.markdown == Markdown::Images;
-    let markdown = || within(main_text.markdown(page, MarkdownOptions { images }));
-    (text, (options.markdown != Markdown::None).then(markdown))
+    let whole = (has_text || near_duplicates).then(|| main_text.text());
+    let signature = whole.as_deref().filter(|_| near_duplicates).and_then(signature);
+    let images = as_markdown == Markdown::Images;
+    MainTexts {
+        text: whole.filter(|_| has_text).map(&mut within),
+        markdown: (as_markdown != Markdown::None).then(|| within(main_text.markdown(page, MarkdownOptions { images }))),
+        signature,
+    }
 }
 
 impl Extracted {

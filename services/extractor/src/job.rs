@@ -5,18 +5,18 @@ use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
 use orbweaver_messages::{
-    CRAWL_HEADER, Discovered, FINGERPRINT_HEADER, Millis, NEEDS_RENDER_HEADER, Page, PageKind, Truncated, VISIT_HEADER,
-    decode, depth_of_requisites, encode,
+    CRAWL_HEADER, Discovered, FINGERPRINT_HEADER, Millis, NEEDS_RENDER_HEADER, Page, PageKind, TextSignature,
+    Truncated, UrlContext, VISIT_HEADER, decode, depth_of_requisites, encode,
 };
-use orbweaver_stage::{Origin, panics};
+use orbweaver_stage::{Origin, Reservation, panics};
 use orbweaver_store::LinksOut;
-use orbweaver_url::{parse, partition_of, slot_of};
+use orbweaver_url::{CrawlName, Fingerprint, SiteName, parse, partition_of, slot_of};
 
 use crate::body::BodyReader;
 use crate::charset::CharsetSource;
 use crate::extract::{Extracted, PageInput, extract_after};
 use crate::pass::{PagePass, Pass, Progress};
-use crate::{ExtractorConfig, cut, document, requisites, sitemap};
+use crate::{ExtractorConfig, cut, document, near_duplicates, requisites, sitemap};
 
 /// Header of a page record that holds its JSON.
 pub const PAGE_HEADER: &str = "page";
@@ -56,7 +56,7 @@ pub enum PageVerdict {
 }
 
 /// Records and writes that result from one page.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct PageResult {
     /// Write for the store.
     pub links: LinksOut,
@@ -64,6 +64,20 @@ pub struct PageResult {
     pub records: Vec<Record>,
     /// Counts for the metrics.
     pub counts: PageCounts,
+    /// The page for the comparison with others, if its document is to be marked as a near duplicate.
+    pub compared: Option<Box<ComparedPage>>,
+}
+
+/// A page that is compared with the earlier ones of its site.
+#[derive(Debug)]
+pub struct ComparedPage {
+    pub crawl: CrawlName,
+    pub site: SiteName,
+    pub page: Fingerprint,
+    /// Signature of its main text; `None` if that is too short.
+    pub signature: Option<TextSignature>,
+    /// Memory of the result, until the document is complete.
+    pub memory: Option<Reservation>,
 }
 
 /// Records that result from a pass over a page that continues.
@@ -207,12 +221,17 @@ fn verdict(
     let links = document::links_out(&page, &extracted);
     if page.kind == PageKind::Sitemap {
         counts.truncated = !extracted.truncated.is_empty();
-        return Ok(PageVerdict::Extracted(Box::new(PageResult { links, records: found, counts })));
+        return Ok(PageVerdict::Extracted(Box::new(PageResult { links, records: found, counts, compared: None })));
     }
+    let compared = config.near_duplicates.then(|| {
+        let UrlContext { crawl, site, fingerprint, .. } = &page.context;
+        let (crawl, site, signature) = (crawl.clone(), site.clone(), extracted.signature);
+        Box::new(ComparedPage { crawl, site, page: *fingerprint, signature, memory: None })
+    });
     let (document, truncated) = document_record(page, extracted, (record.tp.partition, now), config);
     counts.truncated = truncated;
     let records = std::iter::once(document).chain(found).collect();
-    Ok(PageVerdict::Extracted(Box::new(PageResult { links, records, counts })))
+    Ok(PageVerdict::Extracted(Box::new(PageResult { links, records, counts, compared })))
 }
 
 /// Returns `true` for a style sheet whose requisites are requested and not too deep.
@@ -250,7 +269,9 @@ fn document_record(
     if document.needs_render {
         made.headers.push((NEEDS_RENDER_HEADER, Bytes::from_static(b"true")));
     }
-    made.value = Some(cut::encode_within(&mut document, config.record_limit.saturating_sub(made.bytes())));
+    let mark = document.signature.map_or(0, |_| near_duplicates::MARK_BYTES);
+    let room = config.record_limit.saturating_sub(made.bytes() + mark);
+    made.value = Some(cut::encode_within(&mut document, room));
     (made, !document.truncated.is_empty())
 }
 

@@ -22,6 +22,8 @@
 //! | `links` | resolution, sites |
 //! | [`document`](mod@document) | the messages: document, discovered URLs, links for the store |
 //! | [`body`] | decompression, bounded |
+//! | `signature` | signatures of main texts (pure) |
+//! | `originals`, `near_duplicates` | pages with which others are compared (pure); marks of documents, records of originals |
 //! | `cut` | cutting of documents to the record limit |
 //! | [`pass`] | passes over pages with many links |
 //! | [`job`], [`worker`], [`stage`] | from record to verdict, the blocking threads, the glue to the runtime |
@@ -40,6 +42,8 @@ mod facts;
 pub mod job;
 mod links;
 pub mod metrics;
+mod near_duplicates;
+mod originals;
 pub mod pass;
 mod prescan;
 mod refresh;
@@ -48,6 +52,7 @@ mod robots;
 mod scan;
 #[cfg(feature = "cluster")]
 pub mod service;
+mod signature;
 mod sitemap;
 pub mod stage;
 mod tag;

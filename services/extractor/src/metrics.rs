@@ -41,6 +41,12 @@ pub const NOFOLLOW_PAGES: &str = "orbweaver_extractor_nofollow_pages_total";
 /// Pages without content, since only a browser's scripts would make it: their documents have `needs_render`. Alert: above
 /// a tenth of the pages, if the crawl is for text: its sites have to be read in another way.
 pub const UNRENDERED_PAGES: &str = "orbweaver_extractor_unrendered_pages_total";
+/// Documents marked as near duplicates of an earlier page. Alert: above half of the documents for hours: a site has the same
+/// page at many URLs, which `exclude` of the crawl can keep out.
+pub const NEAR_DUPLICATES: &str = "orbweaver_extractor_near_duplicates_total";
+/// Pages with which others are compared, in the open partitions. Alert: at `extractor.near_duplicate_pages` times the partitions:
+/// near duplicates of pages that were dropped are not marked.
+pub const ORIGINALS: &str = "orbweaver_extractor_original_pages";
 
 /// Label values of [`CHARSETS`].
 const SOURCES: [CharsetSource; 4] =
@@ -61,6 +67,8 @@ pub struct ExtractorMetrics {
     pub(crate) charsets: IntCounterVec,
     pub(crate) nofollow_pages: IntCounter,
     pub(crate) unrendered_pages: IntCounter,
+    pub(crate) near_duplicates: IntCounter,
+    pub(crate) originals: IntGauge,
 }
 
 impl ExtractorMetrics {
@@ -82,6 +90,8 @@ impl ExtractorMetrics {
             charsets: counters!(CHARSETS, "Pages by source of their encoding", &["source"], registry)?,
             nofollow_pages: counter!(NOFOLLOW_PAGES, "Pages that ask robots not to follow their links", registry)?,
             unrendered_pages: counter!(UNRENDERED_PAGES, "Pages whose content only scripts would make", registry)?,
+            near_duplicates: counter!(NEAR_DUPLICATES, "Documents marked as near duplicates", registry)?,
+            originals: gauge!(ORIGINALS, "Pages with which others are compared", registry)?,
         };
         // A sum over results that have not yet occurred should be 0, not absent.
         ["extracted", "sitemap", "passed_over", "rejected"]

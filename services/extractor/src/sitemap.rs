@@ -63,6 +63,7 @@ pub(crate) fn extract_after(
         needs_render: false,
         main_text: None,
         markdown: None,
+        signature: None,
         facts: None,
         html: None,
     };

@@ -2,14 +2,19 @@
 
 use std::collections::HashMap;
 
-use orbweaver_log::{ConsumerRecord, Offset, Partition};
-use orbweaver_messages::{Millis, PageKind, Topic, topic};
-use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Stage, StageError, Step, Token};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record};
+use orbweaver_messages::{
+    MessageError, Millis, PageKind, PageSignature, SignatureGroup, Topic, decode, parse_signature_key, topic,
+};
+use orbweaver_stage::{
+    Actions, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
+};
 use orbweaver_store::Write;
 
-use crate::job::{ExtractDone, ExtractJob, PageCounts, PageVerdict};
+use crate::job::{ComparedPage, ExtractDone, ExtractJob, PageCounts, PageResult, PageVerdict};
+use crate::originals::Originals;
 use crate::pass::PagePass;
-use crate::{ExtractorConfig, ExtractorMetrics};
+use crate::{ExtractorConfig, ExtractorMetrics, near_duplicates, worker};
 
 /// The extractor as a stage over `crawl.pages`.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ pub struct ExtractorStage {
     pending: usize,
     /// Assignment epochs of the open partitions.
     open: HashMap<Partition, u32>,
+    /// Originals of the partitions that are open or being restored.
+    originals: HashMap<Partition, Originals>,
     /// Next passes, by the token of the plan that must be durable first.
     continuing: HashMap<Token, (Origin, PagePass)>,
     last_token: Token,
@@ -30,8 +37,8 @@ impl ExtractorStage {
     /// Creates a stage. Its worker is [`crate::BlockingWorker`], with the same settings.
     #[must_use]
     pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics) -> Self {
-        let (open, continuing) = (HashMap::new(), HashMap::new());
-        Self { config, metrics, partitions: 1, pending: 0, open, continuing, last_token: 0 }
+        let (open, originals, continuing) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { config, metrics, partitions: 1, pending: 0, open, originals, continuing, last_token: 0 }
     }
 
     /// Returns the number of pages per job, such that all threads share even a small batch.
@@ -52,6 +59,33 @@ impl ExtractorStage {
         self.metrics.charsets.with_label_values(&[counts.charset_source.as_str()]).inc();
     }
 
+    /// Decides whether a page is a near duplicate, and marks its document, the first of `records`. Returns the records of
+    /// changed originals.
+    fn compare(&mut self, origin: Origin, compared: ComparedPage, records: &mut [Record], now: Millis) -> Vec<Record> {
+        let mut changed = vec![];
+        let partition = origin.tp.partition;
+        let is_open = self.open.get(&partition) == Some(&origin.assignment_epoch);
+        if let Some(originals) = self.originals.get_mut(&partition).filter(|_| is_open) {
+            let page = (SignatureGroup::of(&compared.crawl, &compared.site), compared.page);
+            let decision = originals.decide(page, compared.signature, self.config.near_duplicate_pages);
+            if let (Some(original), Some(document)) = (decision.original, records.first_mut()) {
+                self.metrics.near_duplicates.inc();
+                near_duplicates::mark(document, original);
+            }
+            changed = near_duplicates::records(&decision, &compared, (partition, now));
+            self.show_originals();
+        }
+        if let Some(memory) = compared.memory {
+            worker::attach(records, memory);
+        }
+        changed
+    }
+
+    fn show_originals(&self) {
+        let originals = self.originals.values().map(Originals::len).sum::<usize>();
+        self.metrics.originals.set(i64::try_from(originals).unwrap_or(i64::MAX));
+    }
+
     fn show_pending(&self) {
         self.metrics.pending.set(i64::try_from(self.pending).unwrap_or(i64::MAX));
     }
@@ -70,9 +104,35 @@ impl Stage for ExtractorStage {
         &[topic::PAGES]
     }
 
+    fn restore_specs(&self, _: Partition) -> Vec<RestoreSpec> {
+        vec![RestoreSpec { topic: topic::SIGNATURES, from: RestoreFrom::Start, follow: false }]
+    }
+
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
+        let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok());
+        let signature = match decode::<PageSignature>("page-signature", record.value.as_ref()) {
+            Ok(page) => Ok(Some(page.signature)),
+            Err(MessageError::Empty(_)) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
+        match (key.and_then(parse_signature_key).ok_or_else(|| "its key is no signature key".to_owned()), signature) {
+            (Ok(page), Ok(signature)) => {
+                let originals = self.originals.entry(partition).or_default();
+                originals.record(page, signature, self.config.near_duplicate_pages);
+            }
+            (Err(reason), _) | (_, Err(reason)) => tracing::error!(
+                topic_partition = %record.tp, offset = record.offset, reason,
+                "record of a signature cannot be read: ignored; near duplicates of its page may not be marked"
+            ),
+        }
+        Ok(())
+    }
+
     fn open(&mut self, opening: PartitionContext, _: Millis) {
         self.partitions = opening.partitions;
         self.open.insert(opening.partition, opening.assignment_epoch);
+        self.originals.entry(opening.partition).or_default();
+        self.show_originals();
     }
 
     fn receive(
@@ -135,7 +195,7 @@ impl Stage for ExtractorStage {
     fn job_done(
         &mut self,
         done: ExtractDone,
-        _: Millis,
+        now: Millis,
         actions: &mut Actions<ExtractJob, Write>,
     ) -> Result<(), StageError> {
         self.pending = self.pending.saturating_sub(done.len());
@@ -155,8 +215,13 @@ impl Stage for ExtractorStage {
                             "links not followed"
                         );
                     }
-                    // The store first: a reader of the document finds its links there (docs/protocol.md#effect-order).
-                    let steps = vec![Step::Perform(vec![Write::Links(result.links)]), Step::Produce(result.records)];
+                    let PageResult { links, mut records, compared, .. } = *result;
+                    let changed = compared.map(|compared| self.compare(origin, *compared, &mut records, now));
+                    let changed = changed.filter(|changed| !changed.is_empty()).map(Step::Produce);
+                    // The store first: a reader of the document finds its links there (docs/protocol.md#effect-order). The
+                    // originals before the document, which otherwise might be named by one that it names after a crash.
+                    let links = Step::Perform(vec![Write::Links(links)]);
+                    let steps = std::iter::once(links).chain(changed).chain([Step::Produce(records)]).collect();
                     actions.plans.push(Plan { steps, completes: vec![origin], token: None });
                 }
                 PageVerdict::Discovered(result) => {
@@ -191,6 +256,8 @@ impl Stage for ExtractorStage {
 
     fn close(&mut self, partition: Partition) {
         self.open.remove(&partition);
+        self.originals.remove(&partition);
+        self.show_originals();
     }
 
     fn due(&self, _: Millis) -> usize {

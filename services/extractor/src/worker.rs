@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use orbweaver_log::Record;
 use orbweaver_stage::{ByteBudget, CpuMeter, Reservation, Worker};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::body::{BodyReader, expected_bytes};
-use crate::job::{ExtractDone, ExtractJob, PageVerdict, process};
+use crate::job::{ExtractDone, ExtractJob, PageResult, PageVerdict, process};
 use crate::pass::PagePass;
 use crate::{ExtractorConfig, ExtractorMetrics};
 
@@ -133,19 +134,29 @@ impl Extraction {
 /// Attaches the memory reservation to the result: set to its present size, and held until its last record is dropped. A
 /// result beyond its reservation may exceed the budget; then no page is extracted until as much has been released.
 fn holding(mut verdict: PageVerdict, mut memory: Reservation) -> PageVerdict {
-    let (records, links) = match &mut verdict {
+    let (records, links, compared) = match &mut verdict {
         PageVerdict::Extracted(result) => {
-            let links = result.links.links.iter().map(|(url, _)| url.len() + LINK_BYTES).sum::<usize>();
-            (&mut result.records, links)
+            let PageResult { links, records, compared, .. } = &mut **result;
+            let links = links.links.iter().map(|(url, _)| url.len() + LINK_BYTES).sum::<usize>();
+            (records, links, compared.as_mut())
         }
-        PageVerdict::Discovered(result) => (&mut result.records, 0),
-        PageVerdict::PassedOver { records, .. } => (records, 0),
+        PageVerdict::Discovered(result) => (&mut result.records, 0, None),
+        PageVerdict::PassedOver { records, .. } => (records, 0, None),
         PageVerdict::Rejected(_) => return verdict,
     };
     let bytes: usize = records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();
     memory.set(bytes + links);
+    match compared {
+        // The stage completes the document.
+        Some(compared) => compared.memory = Some(memory),
+        None => attach(records, memory),
+    }
+    verdict
+}
+
+/// Holds the reservation until the last of the records is dropped.
+pub(crate) fn attach(records: &mut [Record], memory: Reservation) {
     if let Some(value) = records.last_mut().and_then(|record| record.value.as_mut()) {
         *value = memory.attach(std::mem::take(value));
     }
-    verdict
 }

@@ -22,6 +22,8 @@ pub struct PackedBody {
     pub truncated: bool,
     /// xxh3-128 of the decoded bytes that were read, as hexadecimal digits.
     pub content_hash: String,
+    /// Hash of the text of an HTML page, if its crawl has revisits.
+    pub text_hash: Option<String>,
 }
 
 impl PackedBody {
@@ -96,7 +98,7 @@ pub(crate) fn pack(mut body: Vec<u8>, truncated: bool, compress: bool, room: usi
             (Bytes::from(body), BodyEncoding::Identity)
         }
     };
-    PackedBody { value, encoding, bytes, truncated: truncated | is_cut, content_hash }
+    PackedBody { value, encoding, bytes, truncated: truncated | is_cut, content_hash, text_hash: None }
 }
 
 /// Returns one zstd frame; `None` if it is not smaller.

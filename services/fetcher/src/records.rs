@@ -97,9 +97,13 @@ pub(crate) fn found_version(
     let kept = |validator: &Option<String>| validator.clone().filter(|value| value.len() <= MAX_VALIDATOR_BYTES);
     let (etag, last_modified) = (kept(&answer.etag), kept(&answer.last_modified));
     Some(match body {
-        Some(body) => PageVersion { content_hash: Some(body.content_hash.clone()), etag, last_modified },
+        Some(body) => {
+            let (content_hash, text_hash) = (Some(body.content_hash.clone()), body.text_hash.clone());
+            PageVersion { content_hash, text_hash, etag, last_modified }
+        }
         None => PageVersion {
             content_hash: known.content_hash,
+            text_hash: known.text_hash,
             etag: etag.or(known.etag),
             last_modified: last_modified.or(known.last_modified),
         },
@@ -168,6 +172,7 @@ pub(crate) fn body_room(active: &ActiveDispatch, profile: &RequestProfile, limit
         bytes: u64::MAX,
         truncated: true,
         content_hash: "0".repeat(32),
+        text_hash: None,
     };
     limit.saturating_sub(page_record((active, profile), Millis::MIN, answer, body).bytes())
 }
@@ -224,6 +229,7 @@ pub(crate) fn page(
         main_text: profile.main_text,
         markdown: profile.markdown,
         facts: profile.facts,
+        near_duplicates: profile.near_duplicates,
         feeds: profile.feeds,
         requisites: profile.requisites,
         capture: answer.capture,
@@ -324,6 +330,7 @@ mod tests {
             definition: u64::MAX,
             known: Some(PageVersion {
                 content_hash: Some("0".repeat(32)),
+                text_hash: Some("0".repeat(16)),
                 etag: Some("\u{1}".repeat(MAX_VALIDATOR_BYTES)),
                 last_modified: Some("\u{1}".repeat(MAX_VALIDATOR_BYTES)),
             }),

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use orbweaver_messages::encoded_len;
+use orbweaver_messages::{PageKind, encoded_len};
 use orbweaver_stage::{ByteBudget, Clock, CpuMeter, Reservation, Worker, panics};
 use orbweaver_store::{RobotsRow, Store, StoreError};
 use orbweaver_url::SiteName;
@@ -15,6 +15,7 @@ use crate::{
     body::{PackedBody, pack},
     client::{Attempt, Body, Client, FetchError, Purpose, Request},
     purposes, substitute,
+    text_hash::text_hash,
 };
 
 /// A job outside of the stage.
@@ -146,6 +147,7 @@ pub(crate) async fn ask<C: Client>(
     meter: Option<CpuMeter>,
 ) -> (Attempt, Option<PackedBody>) {
     let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
+    let is_revisited = request.known.is_some();
     let mut attempt = client.ask(request, &mut memory).await;
     let Ok(answer) = &mut attempt.result else { return (attempt, None) };
     if profile.detects_substitutes && purpose != Purpose::Robots {
@@ -161,11 +163,16 @@ pub(crate) async fn ask<C: Client>(
     }
     let Body::Read { bytes, truncated } = &mut answer.body else { return (attempt, None) };
     let (bytes, truncated) = (std::mem::take(bytes), *truncated);
+    let length = bytes.len();
     let room = room.saturating_sub(encoded_len(&answer.content_type) + encoded_len(&answer.headers));
-    let packed = if bytes.len() < BLOCKING_BYTES {
-        Some(pack(bytes, truncated, compress, room).holding(memory))
+    let has_text_hash = is_revisited && answer.kind == PageKind::Html;
+    let work = move || {
+        let text_hash = has_text_hash.then(|| text_hash(&bytes));
+        PackedBody { text_hash, ..pack(bytes, truncated, compress, room) }.holding(memory)
+    };
+    let packed = if length < BLOCKING_BYTES {
+        Some(work())
     } else {
-        let work = move || pack(bytes, truncated, compress, room).holding(memory);
         let work = move || if let Some(meter) = meter { meter.measure(work) } else { work() };
         // The semaphore is never closed; if it were, exceeding the limit would be better than no result.
         let _permit = large.acquire().await;

@@ -109,8 +109,15 @@ impl<'a> Change<'a> {
             at_ms: self.ended.at_ms,
             version: self.version.clone(),
             previous_hash: self.before.version.content_hash.clone(),
+            text_changed: self.text_changed(),
             previous_at_ms: waiting.visits.as_ref().map(|visits| visits.visited_at_ms),
         })
+    }
+
+    /// Returns whether the text of a changed page is another one; `None` if one of both is not known.
+    fn text_changed(&self) -> Option<bool> {
+        self.kind.filter(|kind| *kind == ChangeKind::Changed)?;
+        Some(self.version.text_hash.as_ref()? != self.before.version.text_hash.as_ref()?)
     }
 
     /// Returns the record of the URL, which sleeps until its next visit. The interval runs from `now`: the end of the visit is a
@@ -150,6 +157,7 @@ impl<'a> Change<'a> {
 fn revalidated(before: &PageVersion, now: &PageVersion) -> PageVersion {
     PageVersion {
         content_hash: before.content_hash.clone(),
+        text_hash: before.text_hash.clone(),
         etag: now.etag.clone().or_else(|| before.etag.clone()),
         last_modified: now.last_modified.clone().or_else(|| before.last_modified.clone()),
     }

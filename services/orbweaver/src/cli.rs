@@ -156,6 +156,9 @@ pub struct CrawlArgs {
     /// Add facts of the page to each document: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
     #[arg(long)]
     pub facts: bool,
+    /// Mark documents whose main text is nearly that of an earlier page of their site: `near_duplicate_of`.
+    #[arg(long)]
+    pub near_duplicates: bool,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     pub cluster: crate::cluster::args::CrawlOptions,

@@ -47,6 +47,9 @@ pub fn check_changes(entries: &[Entry], changes: &BTreeMap<String, Vec<Value>>) 
         for (number, line) in lines.iter().enumerate() {
             let kind = if number == 0 { "new" } else { "changed" };
             ensure!(line["change"] == kind && line["previous_hash"] == *hash, "{url}: after {hash}: {line}");
+            // Each version has its number in the text.
+            let text_changed = if number == 0 { Value::Null } else { Value::Bool(true) };
+            ensure!(line["text_changed"] == text_changed, "{url}: {line}");
             hash = &line["content_hash"];
             ensure!(hash.is_string() && *hash != line["previous_hash"], "{url}: {line}");
         }

@@ -6,8 +6,8 @@ use std::iter::{once, repeat_n};
 
 use orbweaver_messages::{
     ArchiveFile, CompletionAnswer, CompletionProbe, ConsumerGroups, CrawlDefinition, CrawlEvent, DeadLetter,
-    Discovered, Dispatch, Document, FrontierUrl, Outcome, Page, PageChange, PageCount, ReadyDispatch, ScopeEntry, Seed,
-    SitePages, SiteSettings, SiteState, decode, encode,
+    Discovered, Dispatch, Document, FrontierUrl, Outcome, Page, PageChange, PageCount, PageSignature, ReadyDispatch,
+    ScopeEntry, Seed, SitePages, SiteSettings, SiteState, decode, encode,
 };
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -23,7 +23,7 @@ pub(crate) struct Message {
 }
 
 /// Returns every JSON message, with the name of its schema.
-pub(crate) fn messages() -> [(&'static str, Message); 21] {
+pub(crate) fn messages() -> [(&'static str, Message); 22] {
     [
         ("seed", message::<Seed>()),
         ("discovered", message::<Discovered>()),
@@ -35,6 +35,7 @@ pub(crate) fn messages() -> [(&'static str, Message); 21] {
         ("archive-file", message::<ArchiveFile>()),
         ("page-change", message::<PageChange>()),
         ("document", message::<Document>()),
+        ("page-signature", message::<PageSignature>()),
         ("site-memory", message::<SiteState>()),
         ("site-pages", message::<SitePages>()),
         ("crawl-definition", message::<CrawlDefinition>()),
@@ -94,8 +95,9 @@ impl<'de> Deserializer<'de> for Sample {
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_str(match self.0 {
-            "fingerprint" => "0123456789abcdef0123456789abcdef",
+            "fingerprint" | "near_duplicate_of" => "0123456789abcdef0123456789abcdef",
             "id" => "7-9",
+            "signature" => "0123456789abcdef",
             "policy" => "aggressive/1",
             _ => "text",
         })

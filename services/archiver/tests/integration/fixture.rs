@@ -245,6 +245,7 @@ pub(crate) fn page(crawl: &str, url: &str) -> Page {
         main_text: None,
         markdown: None,
         facts: None,
+        near_duplicates: None,
         feeds: false,
         requisites: None,
         capture: Some(Box::new(capture)),

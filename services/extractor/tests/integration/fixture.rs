@@ -39,6 +39,7 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
         main_text: None,
         markdown: None,
         facts: None,
+        near_duplicates: None,
         feeds: false,
         requisites: None,
         capture: None,

@@ -5,6 +5,7 @@
 mod charset;
 mod fixture;
 mod hostile;
+mod near_duplicates;
 mod passes;
 mod requisites;
 mod sitemaps;

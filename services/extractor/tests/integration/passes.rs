@@ -131,7 +131,7 @@ fn links_that_outgrow_their_page_are_counted_and_not_followed() {
     let config = ExtractorConfig::default();
     let verdict = process(&page, (PARTITIONS, NOW), &mut BodyReader::default(), &config);
     let PageVerdict::Extracted(result) = verdict else { panic!("not in one pass") };
-    let PageResult { links, records, counts } = *result;
+    let PageResult { links, records, counts, .. } = *result;
     let document: Document = decode("document", records[0].value.as_ref()).unwrap();
     assert_eq!((document.links_total, document.truncated.links), (Some(LINKS as u64), true));
     assert_eq!(urls(&records).len(), links.links.len());
@@ -171,7 +171,7 @@ fn the_links_of_a_page_that_asks_not_to_follow_them_take_no_further_pass() {
 #[tokio::test]
 async fn the_runtime_carries_out_every_pass_in_order_and_commits_the_page_after_the_last() {
     const LINKS: usize = 23;
-    let topics = [topic::PAGES, topic::DISCOVERED, topic::DOCUMENTS, topic::DEAD_LETTERS];
+    let topics = [topic::PAGES, topic::DISCOVERED, topic::DOCUMENTS, topic::SIGNATURES, topic::DEAD_LETTERS];
     let log = MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 1, Cleanup::Delete)));
     let ConsumerRecord { timestamp_ms, key, value, mut headers, .. } = record(&links(LINKS));
     let tp = TopicPartition::new(topic::PAGES, 0);

@@ -46,9 +46,9 @@ struct Stored<'a> {
 /// Stored form of [`Visits`].
 #[derive(Serialize, Deserialize)]
 struct StoredVisits<'a> {
-    /// Content hash, `ETag` and `Last-Modified` of the version.
+    /// Content hash, text hash, `ETag` and `Last-Modified` of the version.
     #[serde(borrow)]
-    version: [Option<&'a str>; 3],
+    version: [Option<&'a str>; 4],
     visited_at_ms: Millis,
     media_type: Option<&'a str>,
     misses: u8,
@@ -60,9 +60,9 @@ struct StoredVisits<'a> {
 impl<'a> StoredVisits<'a> {
     fn of(visits: &'a Visits) -> Self {
         let Visits { version, visited_at_ms, media_type, misses, changes } = visits;
-        let PageVersion { content_hash, etag, last_modified } = version;
+        let PageVersion { content_hash, text_hash, etag, last_modified } = version;
         Self {
-            version: [content_hash.as_deref(), etag.as_deref(), last_modified.as_deref()],
+            version: [content_hash, text_hash, etag, last_modified].map(Option::as_deref),
             visited_at_ms: *visited_at_ms,
             media_type: media_type.as_deref(),
             misses: *misses,
@@ -72,10 +72,10 @@ impl<'a> StoredVisits<'a> {
     }
 
     fn read(&self) -> Visits {
-        let [content_hash, etag, last_modified] = self.version.map(|text| text.map(str::to_owned));
+        let [content_hash, text_hash, etag, last_modified] = self.version.map(|text| text.map(str::to_owned));
         let [intervals, changed] = self.changes;
         Visits {
-            version: PageVersion { content_hash, etag, last_modified },
+            version: PageVersion { content_hash, text_hash, etag, last_modified },
             visited_at_ms: self.visited_at_ms,
             media_type: self.media_type.map(str::to_owned),
             misses: self.misses,
@@ -212,6 +212,7 @@ mod tests {
                 visits: (numbers.1 > 100).then(|| Box::new(Visits {
                     version: PageVersion {
                         content_hash: Some(texts[0].clone()),
+                        text_hash: (numbers.2 % 3 > 0).then(|| texts[2].clone()),
                         etag: (numbers.2 > 127).then(|| texts[1].clone()),
                         last_modified: None,
                     },

@@ -17,7 +17,9 @@ fn admitted() -> FrontierUrl {
 }
 
 fn version(content: &str) -> PageVersion {
-    PageVersion { content_hash: Some(content.to_owned()), etag: Some(format!("\"{content}\"")), last_modified: None }
+    let (content_hash, etag) = (Some(content.to_owned()), Some(format!("\"{content}\"")));
+    // The text is the first character.
+    PageVersion { content_hash, text_hash: Some(content[..1].to_owned()), etag, last_modified: None }
 }
 
 /// Returns the outcome of a dispatch of this record.
@@ -64,6 +66,23 @@ fn a_page_is_new_then_unchanged_then_changed_then_gone_then_new_again() {
     let (kind, fifth) = end(&fourth, &outcome(&fourth, OutcomeKind::Gone, Some(404), fourth.not_before_ms));
     assert_eq!((kind, interval(&fifth)), (None, 2 * DAY), "gone pages are visited ever more rarely");
     assert_eq!(visit(&fifth, "b", fifth.not_before_ms).0, Some(ChangeKind::New));
+}
+
+#[test]
+fn a_changed_page_says_whether_its_text_is_another_one_if_that_is_known() {
+    let (_, known) = visit(&admitted(), "a1", 1_000);
+    let changed = |version| {
+        let found = Outcome { version: Some(version), ..outcome(&known, OutcomeKind::Fetched, Some(200), 2_000) };
+        let change = Change::of(&known, &EndedVisit::of(&found)).page_change(&known).unwrap();
+        (change.kind, change.text_changed)
+    };
+    assert_eq!(changed(version("a2")), (ChangeKind::Changed, Some(false)));
+    assert_eq!(changed(version("b1")), (ChangeKind::Changed, Some(true)));
+    assert_eq!(changed(PageVersion { text_hash: None, ..version("b1") }), (ChangeKind::Changed, None));
+    let first =
+        Outcome { version: Some(version("a1")), ..outcome(&admitted(), OutcomeKind::Fetched, Some(200), 1_000) };
+    let new = Change::of(&admitted(), &EndedVisit::of(&first)).page_change(&admitted()).unwrap();
+    assert_eq!((new.kind, new.text_changed), (ChangeKind::New, None));
 }
 
 #[test]

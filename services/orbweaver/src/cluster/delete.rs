@@ -10,8 +10,8 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use orbweaver_frontier::page_count;
 use orbweaver_log::{ConsumerRecord, Log, Record, read_up_to, topic_partitions};
 use orbweaver_messages::{
-    ANSWER_KEY, CompletionAnswer, Millis, PROBE_KEY, SCOPE_KEY, ScopeEntry, decode,
-    topic::{CHANGES, CONTROL, DOCUMENTS, OUTCOMES},
+    ANSWER_KEY, CRAWL_HEADER, CompletionAnswer, Millis, PROBE_KEY, SCOPE_KEY, ScopeEntry, Topic, decode,
+    topic::{CHANGES, CONTROL, DOCUMENTS, OUTCOMES, SIGNATURES},
 };
 use orbweaver_scope::Revision;
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -80,6 +80,8 @@ struct Deleted {
     urls: u64,
     /// Records of `crawl.control` that were deleted.
     settings: u64,
+    /// Records of `crawl.signatures` that were deleted.
+    signatures: u64,
     /// URLs of deleted crawls that are still in `crawl.seen`: their partitions have more of other crawls.
     seen_left: u64,
     /// Topics in which records of the crawl may remain until they are deleted with those of other crawls.
@@ -89,9 +91,10 @@ struct Deleted {
 impl Deleted {
     fn text(&self) -> String {
         let (urls, settings, left) = (number(self.urls), number(self.settings), number(self.seen_left));
+        let signatures = number(self.signatures);
         let remains_in = self.remains_in.join(", ");
         format!(
-            "crawl `{}`: deleted: {urls} URLs with their pages, fetches, links and redirects; {settings} settings\n\
+            "crawl `{}`: deleted: {urls} URLs with their pages, fetches, links and redirects; {settings} settings, {signatures} signatures\n\
              still there: {left} URLs of deleted crawls in crawl.seen; records of the crawl in {remains_in}, until they are deleted \
              with those of other crawls",
             self.crawl
@@ -126,16 +129,20 @@ pub(super) async fn run(args: &CrawlsDelete) -> Result<(), Failure> {
         definition::revise(&log, &name, |_| deletion, None, SystemClock.now()).await?;
         // Once all frontiers have read that, they write no settings of the crawl: the proof needs an answer of each.
         leave_pipeline(&log, &name, args.max_time).await?;
-        Ok::<_, Failure>((urls, forget_settings(&log, &name, SystemClock.now()).await?))
+        let (now, is_setting) = (SystemClock.now(), |record: &ConsumerRecord| is_setting_of(record, &name));
+        let settings = forget(&log, CONTROL, is_setting, now).await?;
+        let signatures = forget(&log, SIGNATURES, |record| is_of(record, &name), now).await?;
+        Ok::<_, Failure>((urls, settings, signatures))
     };
-    let (urls, settings) = tokio::select! {
+    let (urls, settings, signatures) = tokio::select! {
         done = steps => done?,
         _ = tokio::signal::ctrl_c() => {
             return Err(Failure::Stopped(format!("the crawl `{name}` is stopped, and not deleted: repeat the command")));
         }
     };
     let seen_left = dead_batches::drop_dead(&log, &definition::definitions(&log).await?).await?;
-    let report = Deleted { crawl: name, urls, settings, seen_left, remains_in: [OUTCOMES.0, DOCUMENTS.0, CHANGES.0] };
+    let remains_in = [OUTCOMES.0, DOCUMENTS.0, CHANGES.0];
+    let report = Deleted { crawl: name, urls, settings, signatures, seen_left, remains_in };
     to_stdout(|out| if args.json { json_line(out, &report) } else { writeln!(out, "{}", report.text()) })
 }
 
@@ -180,15 +187,20 @@ async fn is_page_of(store: &impl Erase, name: &CrawlName, fingerprint: Fingerpri
     Ok(row.is_some_and(|row| Fingerprint::of(name, &row.key) == fingerprint))
 }
 
-/// Removes the records of a crawl from `crawl.control`, except its definition. Returns their number.
-async fn forget_settings(log: &dyn Log, name: &CrawlName, now: Millis) -> Result<u64, Failure> {
+/// Removes the records of a compacted topic that are selected. Returns their number.
+async fn forget(
+    log: &dyn Log,
+    topic: Topic,
+    is_selected: impl Fn(&ConsumerRecord) -> bool,
+    now: Millis,
+) -> Result<u64, Failure> {
     let mut removed = 0;
-    for tp in topic_partitions(log, &[CONTROL]).map_err(failed)? {
+    for tp in topic_partitions(log, &[topic]).map_err(failed)? {
         let bounds = log.bounds(tp).await.map_err(failed)?;
         let mut keys = std::collections::BTreeSet::new();
         let apply = |record: ConsumerRecord| match &record.key {
             Some(key) if record.value.is_none() => drop(keys.remove(key)),
-            Some(key) if is_setting_of(&record, name) => drop(keys.insert(key.clone())),
+            Some(key) if is_selected(&record) => drop(keys.insert(key.clone())),
             _ => {}
         };
         read_up_to(log, tp, 0, bounds, apply).await.map_err(failed)?;
@@ -200,6 +212,11 @@ async fn forget_settings(log: &dyn Log, name: &CrawlName, now: Millis) -> Result
 }
 
 /// Returns `true` for a scope entry of the crawl, a count of its pages and a record of the proof that it is complete.
+/// Returns `true` for a record whose header names the crawl.
+fn is_of(record: &ConsumerRecord, name: &CrawlName) -> bool {
+    record.header(CRAWL_HEADER).is_some_and(|crawl| **crawl == *name.as_bytes())
+}
+
 fn is_setting_of(record: &ConsumerRecord, name: &CrawlName) -> bool {
     let (key, value) = (record.key.as_deref().unwrap_or_default(), record.value.as_ref());
     let has = |prefix: &str| key.starts_with(prefix.as_bytes());

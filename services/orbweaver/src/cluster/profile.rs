@@ -77,6 +77,9 @@ pub struct ProfileOptions {
     /// Add facts of the page to each document: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub facts: Option<bool>,
+    /// Mark documents whose main text is nearly that of an earlier page of their site: `near_duplicate_of`.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub near_duplicates: Option<bool>,
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -106,6 +109,7 @@ impl ProfileOptions {
             main_text: self.main_text,
             markdown: self.markdown,
             facts: self.facts,
+            near_duplicates: self.near_duplicates,
             purpose: purpose::given(&self.purpose)?,
         };
         definition::check_settings(Revision { profile: Some(given.clone()), ..Revision::default() })?;
@@ -133,6 +137,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
             facts: args.facts.then_some(true),
+            near_duplicates: args.near_duplicates.then_some(true),
         }
     }
 }
@@ -157,6 +162,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         main_text: given.main_text.or(present.main_text),
         markdown: given.markdown.or(present.markdown),
         facts: given.facts.or(present.facts),
+        near_duplicates: given.near_duplicates.or(present.near_duplicates),
         purpose: given.purpose.or(present.purpose),
     }
 }
@@ -179,6 +185,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         main_text,
         markdown,
         facts,
+        near_duplicates,
         purpose,
     } = profile;
     let yes_or_no = |given: Option<bool>| given.map(|given| if given { "yes" } else { "no" }.to_owned());
@@ -199,6 +206,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("main text", yes_or_no(*main_text)),
         ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
         ("facts", yes_or_no(*facts)),
+        ("near duplicates", yes_or_no(*near_duplicates)),
         ("purpose", purpose.as_deref().map(purpose::shown)),
     ];
     settings.into_iter().filter_map(|(name, value)| Some(format!("  {name:<12} {}", value?))).collect()
@@ -247,7 +255,7 @@ mod tests {
         ];
         let third = merge(
             second.clone(),
-            &given(&[&third[..], &["--main-text", "--markdown=images", "--facts=false"]].concat()),
+            &given(&[&third[..], &["--main-text", "--markdown=images", "--facts=false", "--near-duplicates"]].concat()),
         );
         let language = [("accept-language".to_owned(), "de".to_owned())];
         let expected = FetchProfile {
@@ -262,7 +270,8 @@ mod tests {
         let (max_body_bytes, html, main_text) = (Some(1 << 20), Some(true), Some(true));
         let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
         let (markdown, facts) = (Some(Markdown::Images), Some(false));
-        let of_documents = FetchProfile { html, main_text, markdown, facts, ..expected };
+        let near_duplicates = Some(true);
+        let of_documents = FetchProfile { html, main_text, markdown, facts, near_duplicates, ..expected };
         let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
         let of_sites = FetchProfile { archive: Some(true), requisites: Some(500), ..of_sites };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });

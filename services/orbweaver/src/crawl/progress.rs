@@ -161,6 +161,7 @@ pub fn outcomes(tally: &Tally) -> Vec<String> {
     };
     add(tally.requisites, "requisites", None);
     add(tally.needs_render, "need a browser", None);
+    add(tally.near_duplicates, "near duplicates", None);
     add(tally.unchanged, "unchanged", None);
     add(tally.redirected, "redirected", None);
     add(tally.refused.values().sum(), "refused", Some(&tally.refused));
@@ -211,6 +212,7 @@ mod tests {
         let mut tally = Tally { fetched: 12, ..Tally::default() };
         tally.gone.insert("http_404".into(), 3);
         tally.needs_render = 2;
+        tally.near_duplicates = 4;
         let why = Some("limited to 1 request per second per site; --rate changes it".to_owned());
         let snapshot = Snapshot {
             elapsed: Duration::from_secs(75),
@@ -222,7 +224,7 @@ mod tests {
         let line = plain(&snapshot, 1.0);
         assert_eq!(
             line,
-            "[1m 15s] 12 pages, 1.0/s, 7 queued, 0 in flight, 2 need a browser, 3 gone (http_404 3), \
+            "[1m 15s] 12 pages, 1.0/s, 7 queued, 0 in flight, 2 need a browser, 4 near duplicates, 3 gone (http_404 3), \
              limited to 1 request per second per site; --rate changes it"
         );
     }

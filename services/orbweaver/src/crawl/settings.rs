@@ -83,6 +83,8 @@ pub struct Settings {
     pub markdown: Markdown,
     #[serde(default)]
     pub facts: bool,
+    #[serde(default)]
+    pub near_duplicates: bool,
 }
 
 impl Settings {
@@ -131,6 +133,7 @@ impl Settings {
             main_text: args.main_text,
             markdown: args.markdown.unwrap_or_default(),
             facts: args.facts,
+            near_duplicates: args.near_duplicates,
         };
         Revision::default().of(&definition::of(&settings, 0, 0)).map_err(|error| definition::refused(&error))?;
         Ok(settings)
@@ -171,6 +174,7 @@ impl Settings {
             ("--html", self.html, args.html),
             ("--main-text", self.main_text, args.main_text),
             ("--facts", self.facts, args.facts),
+            ("--near-duplicates", self.near_duplicates, args.near_duplicates),
             ("--demo", self.demo, args.demo),
         ] {
             if is {

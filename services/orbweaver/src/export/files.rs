@@ -9,8 +9,8 @@ use std::{
 
 use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, TopicPartition, topic_partitions};
 use orbweaver_messages::{
-    CRAWL_HEADER, DiscoveryKind, FINGERPRINT_HEADER, NEEDS_RENDER_HEADER, Outcome, OutcomeKind, PageChange,
-    VISIT_HEADER, decode,
+    CRAWL_HEADER, DiscoveryKind, FINGERPRINT_HEADER, NEAR_DUPLICATE_HEADER, NEEDS_RENDER_HEADER, Outcome, OutcomeKind,
+    PageChange, VISIT_HEADER, decode,
     topic::{CHANGES, DOCUMENTS},
 };
 use orbweaver_url::{CrawlName, Fingerprint};
@@ -62,6 +62,8 @@ struct ChangeLine<'a> {
     content_hash: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     previous_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_changed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     previous_time: Option<String>,
 }
@@ -151,7 +153,9 @@ impl ResultFiles {
         let value = record.value.as_deref().unwrap_or_default();
         if self.is_wanted(&crawl) && self.add(Kind::Documents, visit, || value.to_vec())? {
             self.checkpoint.tally.documents += 1;
-            self.checkpoint.tally.needs_render += u64::from(record.header(NEEDS_RENDER_HEADER).is_some());
+            let has = |name| u64::from(record.header(name).is_some());
+            self.checkpoint.tally.needs_render += has(NEEDS_RENDER_HEADER);
+            self.checkpoint.tally.near_duplicates += has(NEAR_DUPLICATE_HEADER);
         }
         Ok(Ok(()))
     }
@@ -314,6 +318,7 @@ fn change_line(change: &PageChange) -> ChangeLine<'_> {
         time: rfc3339(change.at_ms),
         content_hash: change.version.content_hash.as_deref(),
         previous_hash: change.previous_hash.as_deref(),
+        text_changed: change.text_changed,
         previous_time: change.previous_at_ms.map(rfc3339),
     }
 }

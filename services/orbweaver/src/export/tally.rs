@@ -25,6 +25,9 @@ pub struct Tally {
     /// Documents among them of pages without content, whose scripts only a browser would run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub needs_render: u64,
+    /// Documents among them that are marked as near duplicates.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub near_duplicates: u64,
     /// Outcome `unchanged`.
     pub unchanged: u64,
     /// Outcome `redirected`.

@@ -49,7 +49,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "DIR|s3://BUCKET/PREFIX", value_parser = OsStringValueParser::new().try_map(Destination::parse))]
     pub to: Destination,
     /// Export only these kinds of results (may be repeated, or separated by commas) [default: all; with --language
-    /// documents and links, since pages have none].
+    /// or --unique documents and links].
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub what: Vec<Kind>,
     /// Size of a shard before compression, which its last record may exceed; at least 1MiB. It may change between runs.
@@ -66,6 +66,9 @@ pub struct ExportArgs {
     /// (may be repeated, or separated by commas).
     #[arg(long, value_name = "LANGUAGE", value_delimiter = ',')]
     pub language: Vec<Language>,
+    /// Export only documents that are not marked as near duplicates, and their links.
+    #[arg(long)]
+    pub unique: bool,
     /// Export only results from this time on, such as `2027-01-01` or `2027-01-01T12:00:00Z`.
     #[arg(long, value_name = "TIME")]
     pub since: Option<Time>,
@@ -86,18 +89,23 @@ impl ExportArgs {
         if matches!(self.to, Destination::Bucket { .. }) && self.shard_bytes > MAX_SHARD_BYTES {
             return Err(Failure::Usage("--shard-bytes: at most 64GiB in a bucket".to_owned()));
         }
-        if !self.language.is_empty() && self.what.contains(&Kind::Pages) {
-            let message = "--language: pages have no language; give --what documents,links";
-            return Err(Failure::Usage(message.to_owned()));
+        let of_documents = [
+            (!self.language.is_empty(), "--language: pages have no language"),
+            (self.unique, "--unique: pages have no marks of near duplicates"),
+        ];
+        let of_documents = of_documents.into_iter().find_map(|(is_given, reason)| is_given.then_some(reason));
+        if let Some(reason) = of_documents.filter(|_| self.what.contains(&Kind::Pages)) {
+            return Err(Failure::Usage(format!("{reason}; give --what documents,links")));
         }
         let is_wanted = |kind: &Kind| match &*self.what {
-            [] => self.language.is_empty() || *kind != Kind::Pages,
+            [] => of_documents.is_none() || *kind != Kind::Pages,
             what => what.contains(kind),
         };
         let filter = Filter {
             sites: sorted(&self.site),
             status: sorted(&self.status),
             languages: sorted(&self.language),
+            unique: self.unique,
             since: self.since,
             until: self.until,
         };

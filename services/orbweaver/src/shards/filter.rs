@@ -11,6 +11,9 @@ pub(super) struct Filter {
     pub(super) sites: Vec<Site>,
     pub(super) status: Vec<StatusRange>,
     pub(super) languages: Vec<Language>,
+    /// Without near duplicates.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unique: bool,
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
 }
@@ -21,6 +24,8 @@ pub(super) struct Properties<'a> {
     pub(super) url: &'a str,
     pub(super) status: Option<u16>,
     pub(super) language: Option<&'a str>,
+    /// Whether it is marked as a near duplicate.
+    pub(super) is_near_duplicate: bool,
     /// RFC 3339.
     pub(super) time: &'a str,
 }
@@ -36,6 +41,7 @@ impl Filter {
         let language = self.languages.iter().any(|range| result.language.is_some_and(|tag| range.contains(tag)));
         Ok(is_any(status, self.status.is_empty())
             && is_any(language, self.languages.is_empty())
+            && !(self.unique && result.is_near_duplicate)
             && self.has_time(result.time)?
             && (self.sites.is_empty() || self.has_site(result.url)?))
     }
@@ -218,6 +224,7 @@ mod tests {
         url: "https://docs.example.org/a",
         status: Some(404),
         language: Some("en-GB"),
+        is_near_duplicate: false,
         time: "2027-01-01T00:00:00.000Z",
     };
 
@@ -297,5 +304,11 @@ mod tests {
         let filter = Filter { sites: parsed("example.org"), status: parsed("404"), ..Filter::default() };
         assert!(selects(&filter) && selects(&Filter::default()));
         assert!(!selects(&Filter { languages: parsed("fr"), ..filter }));
+        let near_duplicate = Properties { is_near_duplicate: true, ..PAGE };
+        for (unique, is_selected) in [(false, true), (true, false)] {
+            let filter = Filter { unique, ..Filter::default() };
+            assert!(selects(&filter));
+            assert_eq!(filter.selects(&near_duplicate), Ok(is_selected), "{unique}");
+        }
     }
 }

@@ -71,12 +71,15 @@ impl Manifest {
 
 impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Filter { sites, status, languages, since, until } = &self.filter;
+        let Filter { sites, status, languages, unique, since, until } = &self.filter;
         write!(f, "--what {}", joined(self.what.iter().map(|kind| kind.name())))?;
         for (option, values) in [("site", joined(sites)), ("status", joined(status)), ("language", joined(languages))] {
             if !values.is_empty() {
                 write!(f, " --{option} {values}")?;
             }
+        }
+        if *unique {
+            write!(f, " --unique")?;
         }
         for (option, time) in [("since", since), ("until", until)] {
             if let Some(time) = time {

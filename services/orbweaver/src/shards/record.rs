@@ -20,6 +20,8 @@ pub(super) struct DocumentLine<'a> {
     #[serde(default, borrow)]
     facts: Option<FactsOfDocument<'a>>,
     #[serde(default)]
+    near_duplicate_of: Option<Cow<'a, str>>,
+    #[serde(default)]
     visit: u32,
     /// Parsed if they are exported.
     #[serde(borrow)]
@@ -127,9 +129,16 @@ impl<'a> Line<'a> {
                 url: &document.url,
                 status: Some(document.status),
                 language: document.language(),
+                is_near_duplicate: document.near_duplicate_of.is_some(),
                 time: &document.fetched_at,
             },
-            Self::Page(_, page) => Properties { url: &page.url, status: page.status, language: None, time: &page.time },
+            Self::Page(_, page) => Properties {
+                url: &page.url,
+                status: page.status,
+                language: None,
+                is_near_duplicate: false,
+                time: &page.time,
+            },
         }
     }
 
@@ -227,6 +236,16 @@ mod tests {
             let line = line.to_string();
             let document = Line::parse(Source::Documents, line.as_bytes()).unwrap();
             assert_eq!(document.properties().language, language, "{declared} {detected}");
+        }
+    }
+
+    #[test]
+    fn a_document_with_a_mark_is_a_near_duplicate() {
+        for (mark, is_near_duplicate) in [(json!(null), false), (json!("22959a3ffd84ca834c2b3c9e624a1134"), true)] {
+            let line = json!({"url": "a", "status": 200, "fetched_at": "", "links": [], "near_duplicate_of": mark})
+                .to_string();
+            let document = Line::parse(Source::Documents, line.as_bytes()).unwrap();
+            assert_eq!(document.properties().is_near_duplicate, is_near_duplicate);
         }
     }
 

@@ -218,12 +218,14 @@ fn an_export_with_other_options_is_refused_and_their_order_is_of_no_account() {
 }
 
 #[test]
-fn pages_have_no_language() {
-    let setup = Setup::of(3, 3);
-    assert_eq!(code(setup.export(&["--language", "en", "--what", "pages,links"]).unwrap_err()), 64);
-    assert!(!setup.out().exists());
-    let counts = setup.export(&["--language", "en"]).unwrap();
-    assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [Kind::Documents, Kind::Links]);
+fn pages_have_no_language_and_no_marks_of_near_duplicates() {
+    for condition in [&["--language", "en"][..], &["--unique"]] {
+        let setup = Setup::of(3, 3);
+        assert_eq!(code(setup.export(&[condition, &["--what", "pages,links"]].concat()).unwrap_err()), 64);
+        assert!(!setup.out().exists());
+        let counts = setup.export(condition).unwrap();
+        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [Kind::Documents, Kind::Links]);
+    }
 }
 
 #[test]

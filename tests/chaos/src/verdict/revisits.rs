@@ -132,6 +132,7 @@ mod tests {
             at_ms: 1,
             version: PageVersion { content_hash: Some(hash.to_owned()), ..PageVersion::default() },
             previous_hash: previous.map(str::to_owned),
+            text_changed: None,
             previous_at_ms: None,
         }
     }

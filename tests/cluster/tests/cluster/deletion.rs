@@ -9,7 +9,7 @@ use orbweaver_messages::{
     CRAWL_HEADER, CrawlEvent,
     CrawlEventKind::{Complete, Created, Deleted, Paused, Resumed, Stopped},
     SeenBatch, decode,
-    topic::{CONTROL, EVENTS, FRONTIER, SEEN, SITE_PAGES, SITES},
+    topic::{CONTROL, EVENTS, FRONTIER, SEEN, SIGNATURES, SITE_PAGES, SITES},
 };
 use orbweaver_pipeline_tests::{Output, check};
 use orbweaver_toyweb::{Kind, Logging, Serving, ToyWeb, WebConfig};
@@ -45,7 +45,7 @@ async fn admitted(cluster: &Cluster, crawl: &str) -> Result<BTreeSet<Fingerprint
 /// Returns the keys in compacted topics whose last record names this URL or crawl.
 async fn compacted(cluster: &Cluster, text: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
-    for tp in topic_partitions(&cluster.log, &[FRONTIER, CONTROL, SITES, SITE_PAGES])? {
+    for tp in topic_partitions(&cluster.log, &[FRONTIER, CONTROL, SITES, SITE_PAGES, SIGNATURES])? {
         let bounds = cluster.log.bounds(tp).await?;
         let mut reader = cluster.log.reader(tp, bounds.start).await?;
         while reader.position() < bounds.end {
@@ -144,7 +144,8 @@ async fn an_endless_crawl_is_paused_resumed_and_deleted_while_another_one_comple
     let endless = web(WebConfig { pages: 1_000_000, links: 12, ..shared.clone() })?;
     let finite = web(WebConfig { seed: 2, pages: 300, ..shared })?;
     let mut instances = cluster.add_all(PATIENCE).await?;
-    done(&cluster, &["crawls", "create", "endless", "--scope", "any", "--max-pages-per-site", "1000000"])?;
+    let options = ["--scope", "any", "--max-pages-per-site", "1000000", "--near-duplicates"];
+    done(&cluster, &[&["crawls", "create", "endless"], &options[..]].concat())?;
     done(&cluster, &["seed", endless.start_url(), "--crawl", "endless"])?;
     more(&endless, 60).await?;
 
@@ -172,10 +173,10 @@ async fn an_endless_crawl_is_paused_resumed_and_deleted_while_another_one_comple
 
     done(&cluster, &["crawls", "stop", "endless"])?;
     done(&cluster, &["status", "--crawl", "endless", "--wait", "--max-time", "3m"])?;
-    ensure!(
-        compacted(&cluster, "endless").await?.iter().any(|key| key.starts_with(SITE_PAGES.0)),
-        "no number of pages of a site"
-    );
+    let kept = compacted(&cluster, "endless").await?;
+    for topic in [SITE_PAGES, SIGNATURES] {
+        ensure!(kept.iter().any(|key| key.starts_with(topic.0)), "nothing of the crawl in {topic}");
+    }
     let (urls, before) = (admitted(&cluster, "endless").await?, endless.log().count());
     ensure!(urls.len() > 500, "{} URLs", urls.len());
     let store = ["--cql", &*orbweaver_testkit::cql(), "--keyspace", cluster.keyspace()];

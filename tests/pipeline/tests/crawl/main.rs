@@ -8,6 +8,7 @@ mod heavy;
 mod interrupted;
 mod killed;
 mod memory;
+mod near_duplicates;
 mod options;
 mod polite;
 mod report;

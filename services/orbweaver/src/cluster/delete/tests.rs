@@ -106,7 +106,8 @@ async fn the_settings_of_a_crawl_are_removed_and_those_of_others_stay() {
         let records = records.into_iter().map(|(key, value)| Record::new(tp, Some(key.into()), value, 1)).collect();
         log.append(records).await.unwrap();
     }
-    assert_eq!(forget_settings(&log, &name("docs"), 2).await.unwrap(), 4);
+    let docs = name("docs");
+    assert_eq!(forget(&log, CONTROL, |record| is_setting_of(record, &docs), 2).await.unwrap(), 4);
     let mut left = std::collections::BTreeMap::new();
     for tp in topic_partitions(&log, &[CONTROL]).unwrap() {
         for record in log.records(tp) {
@@ -115,5 +116,22 @@ async fn the_settings_of_a_crawl_are_removed_and_those_of_others_stay() {
     }
     left.retain(|_, is_there| *is_there);
     assert_eq!(left.into_keys().collect::<Vec<_>>(), ["crawl/docs", "pages/1/docs/2", "scope/docs/2/a.org"]);
-    assert_eq!(forget_settings(&log, &name("docs"), 3).await.unwrap(), 0, "again");
+    assert_eq!(forget(&log, CONTROL, |record| is_setting_of(record, &docs), 3).await.unwrap(), 0, "again");
+}
+
+#[tokio::test]
+async fn signatures_of_a_deleted_crawl_are_removed() {
+    let log = MemoryLog::new(&[TopicSpec::new(SIGNATURES, 1, Cleanup::Compact)]);
+    let tp = TopicPartition::new(SIGNATURES, 0);
+    let signed = |key: &'static str, crawl: &'static str| {
+        let mut record = Record::new(tp, Some(key.into()), Some("{}".into()), 1);
+        record.headers.push((CRAWL_HEADER, crawl.into()));
+        record
+    };
+    let dropped = Record::new(tp, Some("2".into()), None, 1);
+    log.append(vec![signed("1", "docs"), signed("2", "docs"), signed("3", "docs#2"), dropped]).await.unwrap();
+    let docs = name("docs");
+    assert_eq!(forget(&log, SIGNATURES, |record| is_of(record, &docs), 2).await.unwrap(), 1);
+    let last = log.records(tp).pop().unwrap();
+    assert_eq!((last.key.as_deref(), last.value), (Some(&b"1"[..]), None));
 }

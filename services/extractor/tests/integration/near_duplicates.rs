@@ -1,0 +1,178 @@
+//! Documents that are marked as near duplicates, and their originals in `crawl.signatures`.
+
+use orbweaver_extractor::job::{ExtractDone, ExtractJob};
+use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorStage};
+use orbweaver_log::{ConsumerRecord, Record};
+use orbweaver_messages::{BodyEncoding, CRAWL_HEADER, Document, NEAR_DUPLICATE_HEADER, PageSignature, decode, topic};
+use orbweaver_stage::{Actions, Origin, Stage, Step, Worker};
+use orbweaver_store::Write;
+use orbweaver_url::Fingerprint;
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::fixture::{NOW, PAGES, delivered, metrics, open, open_stage, page, worker};
+
+fn config() -> ExtractorConfig {
+    ExtractorConfig { near_duplicates: true, near_duplicate_pages: 3, ..ExtractorConfig::default() }
+}
+
+/// Returns an article of 300 words, `changed` of which only this one has.
+fn article(number: usize, changed: usize) -> String {
+    let words = (0..300).map(|word| if word < changed { format!("own{number}x{word}") } else { format!("word{word}") });
+    format!("<article><p>{}</p></article>", words.collect::<Vec<_>>().join(" "))
+}
+
+fn fetched(number: usize, body: &str) -> (Origin, ConsumerRecord) {
+    let page = page(&format!("http://a.test/{number}"), body.as_bytes(), BodyEncoding::Identity);
+    delivered(number as u64, Some(&page), Some(body.as_bytes()))
+}
+
+async fn done(job: ExtractJob, worker: &BlockingWorker) -> ExtractDone {
+    let (results, mut finished) = unbounded_channel();
+    worker.start(job, &results);
+    finished.recv().await.unwrap()
+}
+
+/// Extracts pages one by one; returns the records of signatures and the documents' records.
+async fn extract(stage: &mut ExtractorStage, pages: &[(usize, String)]) -> (Vec<Record>, Vec<Record>) {
+    let (worker, _) = worker(config());
+    let (mut signatures, mut documents) = (vec![], vec![]);
+    for (number, body) in pages {
+        let mut actions: Actions<ExtractJob, Write> = Actions::default();
+        stage.receive(vec![fetched(*number, body)], NOW, &mut actions).unwrap();
+        let result = done(actions.jobs.pop().unwrap(), &worker).await;
+        stage.job_done(result, NOW, &mut actions).unwrap();
+        let mut steps = actions.plans.pop().unwrap().steps.into_iter();
+        assert!(matches!(steps.next(), Some(Step::Perform(_))));
+        let produced: Vec<Vec<Record>> =
+            steps.map(|step| if let Step::Produce(records) = step { records } else { panic!("{step:?}") }).collect();
+        let [earlier @ .., last] = produced.as_slice() else { panic!("no document") };
+        signatures.extend(earlier.iter().flatten().cloned());
+        documents.extend(last.iter().filter(|record| record.tp.topic == topic::DOCUMENTS).cloned());
+        assert!(earlier.iter().flatten().all(|record| record.tp.topic == topic::SIGNATURES));
+    }
+    (signatures, documents)
+}
+
+fn document(record: &Record) -> Document {
+    decode("document", record.value.as_ref()).unwrap()
+}
+
+fn fingerprint(number: usize) -> Fingerprint {
+    page(&format!("http://a.test/{number}"), b"", BodyEncoding::Identity).context.fingerprint
+}
+
+fn as_restored(record: &Record, offset: u64) -> ConsumerRecord {
+    let headers = record.headers.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
+    let (tp, timestamp_ms, key, value) = (record.tp, record.timestamp_ms, record.key.clone(), record.value.clone());
+    ConsumerRecord { tp, offset, timestamp_ms, key, value, headers }
+}
+
+fn originals(documents: &[Record]) -> Vec<Option<Fingerprint>> {
+    documents.iter().map(|record| document(record).near_duplicate_of).collect()
+}
+
+#[tokio::test]
+async fn a_near_duplicate_names_the_first_page_in_its_document_and_a_header() {
+    let mut stage = open_stage(config());
+    let pages = [(1, article(1, 0)), (2, article(2, 4)), (3, article(3, 200)), (4, "<p>short</p>".to_owned())];
+    let (signatures, documents) = extract(&mut stage, &pages).await;
+    assert_eq!(originals(&documents), [None, Some(fingerprint(1)), None, None]);
+    let header = |record: &Record, name| record.headers.iter().find(|(known, _)| *known == name).cloned();
+    let marks: Vec<_> = documents.iter().map(|record| header(record, NEAR_DUPLICATE_HEADER)).collect();
+    assert_eq!(marks, [None, Some((NEAR_DUPLICATE_HEADER, fingerprint(1).to_string().into())), None, None]);
+    let signed: Vec<_> = documents.iter().map(|record| document(record).signature).collect();
+    assert!(signed[..3].iter().all(Option::is_some) && signed[3].is_none());
+    let recorded: Vec<PageSignature> =
+        signatures.iter().map(|record| decode("page-signature", record.value.as_ref()).unwrap()).collect();
+    let recorded: Vec<_> = recorded.iter().map(|page| (&*page.crawl, &*page.site, Some(page.signature))).collect();
+    assert_eq!(recorded, [("main", "a.test", signed[0]), ("main", "a.test", signed[2])]);
+    assert!(signatures.iter().all(|record| header(record, CRAWL_HEADER) == Some((CRAWL_HEADER, "main".into()))));
+}
+
+#[tokio::test]
+async fn a_crawl_decides_whether_its_documents_are_marked() {
+    let off = ExtractorConfig { near_duplicates: false, ..config() };
+    let mut stage = open_stage(off.clone());
+    let (worker, _) = worker(off);
+    let mut marked = vec![];
+    for (number, near_duplicates) in [(1, None), (2, Some(true)), (3, Some(true)), (4, Some(false))] {
+        let body = article(number, 0);
+        let mut page = page(&format!("http://a.test/{number}"), body.as_bytes(), BodyEncoding::Identity);
+        page.near_duplicates = near_duplicates;
+        let record = delivered(number as u64, Some(&page), Some(body.as_bytes()));
+        let mut actions: Actions<ExtractJob, Write> = Actions::default();
+        stage.receive(vec![record], NOW, &mut actions).unwrap();
+        let result = done(actions.jobs.pop().unwrap(), &worker).await;
+        stage.job_done(result, NOW, &mut actions).unwrap();
+        let Some(Step::Produce(records)) = actions.plans.pop().unwrap().steps.pop() else { panic!("no document") };
+        marked.push((document(&records[0]).signature.is_some(), document(&records[0]).near_duplicate_of));
+    }
+    assert_eq!(marked, [(false, None), (true, None), (true, Some(fingerprint(2))), (false, None)]);
+}
+
+#[tokio::test]
+async fn the_next_owner_of_a_partition_knows_its_originals() {
+    let mut stage = open_stage(config());
+    let (signatures, _) = extract(&mut stage, &[(1, article(1, 0)), (2, article(2, 200))]).await;
+    let mut next = ExtractorStage::new(config(), metrics());
+    let damaged = ConsumerRecord { value: Some("damaged".into()), ..as_restored(&signatures[0], 9) };
+    for (offset, record) in signatures.iter().enumerate() {
+        next.restore(PAGES.partition, &as_restored(record, offset as u64)).unwrap();
+    }
+    next.restore(PAGES.partition, &damaged).unwrap();
+    open(&mut next, 1);
+    let pages = [(2, article(2, 200)), (1, article(1, 0)), (3, article(3, 2))];
+    let (signatures, documents) = extract(&mut next, &pages).await;
+    assert_eq!(originals(&documents), [None, None, Some(fingerprint(1))]);
+    assert!(signatures.is_empty(), "they are recorded");
+    next.close(PAGES.partition);
+    open(&mut next, 1);
+    let (_, documents) = extract(&mut next, &[(4, article(4, 2))]).await;
+    assert_eq!(originals(&documents), [None], "nothing of an earlier assignment is left");
+}
+
+#[tokio::test]
+async fn the_oldest_original_beyond_the_limit_is_dropped_by_a_tombstone() {
+    let mut stage = open_stage(config());
+    let pages: Vec<_> = (1..=4).map(|number| (number, article(number, 300))).collect();
+    let (signatures, _) = extract(&mut stage, &pages).await;
+    let keys: Vec<_> = signatures.iter().map(|record| (record.key.clone(), record.value.is_some())).collect();
+    assert_eq!(keys.iter().map(|(_, kept)| *kept).collect::<Vec<_>>(), [true, true, true, true, false]);
+    assert_eq!(keys[4].0, keys[0].0);
+    let (_, documents) = extract(&mut stage, &[(5, article(1, 300)), (6, article(2, 300))]).await;
+    assert_eq!(originals(&documents)[0], None, "page 1 was dropped; now page 2 is, too");
+}
+
+#[tokio::test]
+async fn a_marked_document_holds_its_memory_until_it_is_dropped() {
+    let mut stage = open_stage(config());
+    let (worker, in_use) = worker(config());
+    for number in [1, 2] {
+        let mut actions: Actions<ExtractJob, Write> = Actions::default();
+        stage.receive(vec![fetched(number, &article(number, 0))], NOW, &mut actions).unwrap();
+        let result = done(actions.jobs.pop().unwrap(), &worker).await;
+        stage.job_done(result, NOW, &mut actions).unwrap();
+        let Some(Step::Produce(records)) = actions.plans[0].steps.last() else { panic!("no document") };
+        assert_eq!(document(&records[0]).near_duplicate_of.is_some(), number == 2);
+        assert!(in_use() > 0);
+        drop(actions);
+        assert_eq!(in_use(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_marked_document_fits_its_record() {
+    let limited = ExtractorConfig { record_limit: 3000, near_duplicate_pages: 3, ..config() };
+    let mut stage = open_stage(limited.clone());
+    let (worker, _) = worker(limited.clone());
+    for number in [1, 2] {
+        let mut actions: Actions<ExtractJob, Write> = Actions::default();
+        stage.receive(vec![fetched(number, &article(number, 0))], NOW, &mut actions).unwrap();
+        let result = done(actions.jobs.pop().unwrap(), &worker).await;
+        stage.job_done(result, NOW, &mut actions).unwrap();
+        let Some(Step::Produce(records)) = actions.plans[0].steps.last() else { panic!("no document") };
+        assert!(document(&records[0]).truncated.text);
+        assert_eq!(document(&records[0]).near_duplicate_of.is_some(), number == 2);
+        assert!(records[0].bytes() <= limited.record_limit && records[0].bytes() > limited.record_limit - 400);
+    }
+}
