@@ -19,8 +19,9 @@ use reqwest::{
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
-    Attempt, Body, Client, Destination, FetchError, HttpResponse, Purpose, Request, capture,
+    Attempt, Body, Client, Destination, FetchError, HttpResponse, Measured, Purpose, Request, capture,
     decoding::{self, ACCEPTED, Codings},
+    measured::{self, Meters},
     pins::{ConnectionTimes, Pinned, Pins},
     resolver::Resolver,
 };
@@ -79,13 +80,18 @@ impl HttpClient {
                 Pinned::At(address) => return Ok(address),
                 Pinned::Unknown { avoid } => avoid,
             };
+            let started = Instant::now();
             let found = self.resolver.look_up(host, avoid).await.map_err(|error| {
                 tracing::debug!(host, %error, "no address");
                 error.failure()
             })?;
+            let took = started.elapsed();
             let chosen = self.hosts.pins().choose(host, &found, Instant::now());
             match chosen {
-                Ok(address) => return Ok(address),
+                Ok(address) => {
+                    self.hosts.pins().looked_up(host, took);
+                    return Ok(address);
+                }
                 Err(quiet) => sleep_until(quiet).await,
             }
         }
@@ -114,26 +120,29 @@ impl HttpClient {
         &self,
         request: Request,
         memory: &mut Reservation,
+        meters: &Meters,
     ) -> (Option<Millis>, Result<HttpResponse, FetchError>) {
         let mut in_use = match self.occupy(&request).await {
             Ok(in_use) => in_use,
             Err(failure) => return (None, Err(failure)),
         };
+        meters.add_lookup(in_use.as_ref().and_then(InUse::take_lookup));
         let deadline = Instant::now() + self.config.request_timeout;
         let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
         let sent = profile.archive.then(|| capture::sent_headers(request.url(), request.headers()));
-        let mut response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let failure = failure_of(&error);
-                if let Some(in_use) = &mut in_use {
-                    in_use.is_refused = failure == FetchError::Connect;
+        let mut response =
+            match timeout(self.config.headers_timeout, meters.sending(self.client.execute(request))).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => {
+                    let failure = failure_of(&error);
+                    if let Some(in_use) = &mut in_use {
+                        in_use.is_refused = failure == FetchError::Connect;
+                    }
+                    return (None, Err(failure));
                 }
-                return (None, Err(failure));
-            }
-            Err(_elapsed) => return (None, Err(FetchError::Timeout)),
-        };
+                Err(_elapsed) => return (None, Err(FetchError::Timeout)),
+            };
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
         answer.refusal =
@@ -147,6 +156,7 @@ impl HttpClient {
         answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent)));
         let codings = Codings::of(response.headers());
         if codings.as_ref().is_some_and(|codings| !codings.is_empty()) {
+            answer.content_encoding = codings.as_ref().and_then(Codings::names);
             // The body has neither once it is decoded.
             let headers = response.headers_mut();
             headers.remove(header::CONTENT_ENCODING);
@@ -155,8 +165,10 @@ impl HttpClient {
         if purpose != Purpose::Robots || profile.archive {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
-        let read = read(response, codings, (max_bytes, candidates), memory);
-        let result = match timeout_at(deadline, read).await {
+        let read = read(response, codings, (max_bytes, candidates), memory, meters);
+        let ended = timeout_at(deadline, read).await;
+        answer.encoded_bytes = answer.content_encoding.is_some().then(|| meters.so_far().received_bytes);
+        let result = match ended {
             Ok(Ok((body, kind))) => Ok(HttpResponse { body, kind, ..answer }),
             // The response is complete for all but the archive.
             _ if candidates == Candidates::RESPONSE => Ok(HttpResponse { kind: PageKind::Response, ..answer }),
@@ -206,13 +218,17 @@ impl Client for HttpClient {
     fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
             let requested_at_ms = self.clock.now();
-            let (answered_at_ms, mut result) = self.attempt(request, memory).await;
+            let meters = Meters::default();
+            let (answered_at_ms, mut result) = self.attempt(request, memory, &meters).await;
+            let measured = meters.so_far();
             let ended_at_ms = self.clock.now();
             let answered_at_ms = answered_at_ms.unwrap_or(ended_at_ms);
             if let Ok(HttpResponse { capture: Some(capture), .. }) = &mut result {
                 (capture.requested_at_ms, capture.answered_at_ms) = (requested_at_ms, answered_at_ms);
+                capture.lookup_ms = measured.lookup.map(Measured::millis);
+                capture.connect_ms = measured.connect.map(Measured::millis);
             }
-            Attempt { requested_at_ms, answered_at_ms, ended_at_ms, result }
+            Attempt { requested_at_ms, answered_at_ms, ended_at_ms, measured, result }
         }
         .boxed()
     }
@@ -258,6 +274,12 @@ struct InUse {
     is_refused: bool,
 }
 
+impl InUse {
+    fn take_lookup(&self) -> Option<Duration> {
+        self.hosts.pins().take_lookup(&self.host)
+    }
+}
+
 impl Drop for InUse {
     fn drop(&mut self) {
         self.hosts.pins().end(&self.host, self.is_refused, Instant::now());
@@ -271,7 +293,7 @@ fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
     // is at most 64 MiB, by the limit of `concurrency`.
     let streams = u32::try_from(config.concurrency).ok();
     let connection_window = streams.map(|streams| streams.saturating_mul(STREAM_WINDOW_BYTES));
-    reqwest::Client::builder()
+    measured::measuring(reqwest::Client::builder())
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         // A retry would violate the site's interval.
@@ -297,6 +319,7 @@ async fn read(
     codings: Option<Codings>,
     (max_bytes, candidates): (usize, Candidates),
     memory: &mut Reservation,
+    meters: &Meters,
 ) -> Result<(Body, PageKind), FetchError> {
     let codings = codings.ok_or(FetchError::Body)?;
     let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
@@ -305,7 +328,7 @@ async fn read(
     let mut bytes = Vec::new();
     let mut kind = None;
     let broken = |error| decoding::failure_of(&error);
-    let mut pieces = decoding::decoded(response, &codings, max_bytes).await.map_err(broken)?;
+    let mut pieces = decoding::decoded(response, &codings, max_bytes, meters).await.map_err(broken)?;
     while let Some(piece) = pieces.try_next().await.map_err(broken)? {
         // Decoding alone would never yield to other requests.
         tokio::task::coop::consume_budget().await;
@@ -358,6 +381,8 @@ fn head(response: &Response) -> HttpResponse {
         set_cookie: cookies.filter(|value| value.len() <= MAX_VALUE_BYTES).map(text_of).collect(),
         headers: vec![],
         body: Body::Unread,
+        content_encoding: None,
+        encoded_bytes: None,
         kind: PageKind::Html,
         substitute: substitute::by_headers(|name| headers.get(name).map(HeaderValue::as_bytes)),
         capture: None,

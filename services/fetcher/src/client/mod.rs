@@ -3,6 +3,7 @@
 pub(crate) mod capture;
 mod decoding;
 mod http;
+mod measured;
 mod pins;
 mod resolver;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use orbweaver_url::Url;
 
 pub(crate) use http::FIRST_BYTES;
 pub use http::{ClientError, HttpClient};
+pub use measured::Measured;
 #[cfg(test)]
 pub(crate) use scripted::ScriptedClient;
 
@@ -71,6 +73,7 @@ pub struct Attempt {
     /// Arrival of the response's headers, which is not before its first byte; or the time of the failure.
     pub answered_at_ms: Millis,
     pub ended_at_ms: Millis,
+    pub measured: Measured,
     /// The response, or the reason for its absence.
     pub result: Result<HttpResponse, FetchError>,
 }
@@ -90,6 +93,10 @@ pub struct HttpResponse {
     /// bounded.
     pub headers: Vec<(String, String)>,
     pub body: Body,
+    /// Content codings that a decoded body had, separated by commas.
+    pub content_encoding: Option<String>,
+    /// Bytes of such a body that were received.
+    pub encoded_bytes: Option<u64>,
     /// Kind of a page whose body was read.
     pub kind: PageKind,
     /// Kind of the page, if it was sent instead of the requested one.
