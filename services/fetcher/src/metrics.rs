@@ -18,7 +18,8 @@ use crate::{
 };
 
 /// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`,
-/// `connection`, `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store
+/// `connection`, `body`, `private_address`, `memory`, `proxy`, `internal`). Alert: any `internal`; `proxy` for minutes: the
+/// proxy of a crawl cannot be used, and its URLs wait; `memory` while log and store
 /// are available: raise `fetcher.body_memory`; `dns` or `connect` above half of all, whose cause is more likely the
 /// crawler's network than the sites'.
 pub(crate) const REQUESTS: &str = "orbweaver_fetcher_requests_total";
@@ -79,7 +80,7 @@ pub(crate) const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
 /// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
-const FAILURES: [FetchError; 9] = [
+const FAILURES: [FetchError; 10] = [
     FetchError::Dns,
     FetchError::Connect,
     FetchError::Tls,
@@ -88,6 +89,7 @@ const FAILURES: [FetchError; 9] = [
     FetchError::Body,
     FetchError::Private,
     FetchError::Memory,
+    FetchError::Proxy,
     FetchError::Internal,
 ];
 const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
@@ -263,7 +265,7 @@ mod tests {
             let family: &MetricFamily = families.iter().find(|family| family.name() == name).unwrap();
             family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (14, FINDINGS.len()));
+        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (15, FINDINGS.len()));
         assert_eq!(
             (labels(OUTCOMES).len(), labels(SUBSTITUTES).len()),
             (OutcomeKind::ALL.len(), Substitute::ALL.len())

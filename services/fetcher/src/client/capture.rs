@@ -27,9 +27,11 @@ pub(crate) fn sent_headers(url: &Url, headers: &HeaderMap) -> Vec<(String, Strin
 }
 
 /// Returns the data of a response to a request with these headers; the times are not known yet.
-pub(super) fn of(response: &Response, request_headers: Vec<(String, String)>) -> Capture {
+/// The address of a proxy is not that of the server.
+pub(super) fn of(response: &Response, request_headers: Vec<(String, String)>, has_proxy: bool) -> Capture {
+    let address = response.remote_addr().filter(|_| !has_proxy);
     Capture {
-        address: response.remote_addr().map(|address| address.ip().to_canonical().to_string()),
+        address: address.map(|address| address.ip().to_canonical().to_string()),
         protocol: match response.version() {
             Version::HTTP_09 | Version::HTTP_10 => Protocol::Http10,
             Version::HTTP_2 => Protocol::Http2,

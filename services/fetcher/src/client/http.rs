@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{FutureExt, TryStreamExt as _, future::BoxFuture};
-use orbweaver_messages::{Millis, PageKind};
+use orbweaver_messages::{Millis, PageKind, ProxyUrl};
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
     ClientBuilder, Method, Response,
@@ -23,6 +23,7 @@ use super::{
     decoding::{self, ACCEPTED, Codings},
     measured::{self, Meters},
     pins::{ConnectionTimes, Pinned, Pins},
+    proxies::{self, ProxyClients, ProxyHosts},
     resolver::Resolver,
 };
 use crate::{address, config::FetcherConfig, profile::RequestProfile, purposes, sniff::Candidates, substitute};
@@ -58,6 +59,7 @@ pub enum ClientError {
 /// Client for HTTP/1.1 and HTTP/2, with rustls. Addresses are checked before they are dialled.
 pub struct HttpClient {
     client: reqwest::Client,
+    proxied: ProxyClients,
     resolver: Resolver,
     hosts: Hosts,
     clock: Arc<dyn Clock>,
@@ -69,7 +71,18 @@ impl HttpClient {
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
         let hosts = Hosts::new(config);
         let client = builder(config, hosts.clone()).build()?;
-        Ok(Self { client, resolver: Resolver::new(config)?, hosts, clock, config: config.clone() })
+        let proxied = ProxyClients::default();
+        Ok(Self { client, proxied, resolver: Resolver::new(config)?, hosts, clock, config: config.clone() })
+    }
+
+    /// Returns the client for a proxy, or the one without.
+    fn client_for(&self, proxy: Option<&ProxyUrl>) -> Option<reqwest::Client> {
+        let Some(proxy) = proxy else { return Some(self.client.clone()) };
+        self.proxied.get(proxy, |url| {
+            let hosts = Arc::new(self.hosts.clone());
+            let resolver = ProxyHosts { proxy: url.host_str().unwrap_or_default().into(), hosts };
+            builder(&self.config, resolver).proxy(proxies::proxy(url)?).build()
+        })
     }
 
     /// Returns the address to which the next request to a host goes, once no connection to another one is open.
@@ -130,19 +143,28 @@ impl HttpClient {
         let deadline = Instant::now() + self.config.request_timeout;
         let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
+        let proxy = profile.proxy.as_ref();
+        let Some(client) = self.client_for(proxy) else { return (None, Err(FetchError::Proxy)) };
+        let url = request.url().clone();
         let sent = profile.archive.then(|| capture::sent_headers(request.url(), request.headers()));
-        let mut response =
-            match timeout(self.config.headers_timeout, meters.sending(self.client.execute(request))).await {
-                Ok(Ok(response)) => response,
-                Ok(Err(error)) => {
-                    let failure = failure_of(&error);
-                    if let Some(in_use) = &mut in_use {
-                        in_use.is_refused = failure == FetchError::Connect;
-                    }
-                    return (None, Err(failure));
+        let sending = meters.sending(client.execute(request));
+        let mut response = match timeout(self.config.headers_timeout, sending).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                let failure = failure_of(&error);
+                if let Some(proxy) = proxy {
+                    return (None, Err(proxies::failure_of(&error, proxy, &url, failure)));
                 }
-                Err(_elapsed) => return (None, Err(FetchError::Timeout)),
-            };
+                if let Some(in_use) = &mut in_use {
+                    in_use.is_refused = failure == FetchError::Connect;
+                }
+                return (None, Err(failure));
+            }
+            Err(_elapsed) => return (None, Err(FetchError::Timeout)),
+        };
+        if proxy.is_some_and(|proxy| proxies::refuses(proxy, &url, response.status())) {
+            return (None, Err(FetchError::Proxy));
+        }
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
         answer.refusal =
@@ -153,7 +175,7 @@ impl HttpClient {
         if !candidates.may_be_sitemap() && purposes::is_unread(&answer, purpose) {
             return (Some(answered_at_ms), Ok(answer));
         }
-        answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent)));
+        answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent, proxy.is_some())));
         let codings = Codings::of(response.headers());
         if codings.as_ref().is_some_and(|codings| !codings.is_empty()) {
             answer.content_encoding = codings.as_ref().and_then(Codings::names);
@@ -287,7 +309,7 @@ impl Drop for InUse {
 }
 
 /// Returns the settings of the client.
-fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
+fn builder(config: &FetcherConfig, resolver: impl Resolve + 'static) -> ClientBuilder {
     // A connection has room for the full windows of all requests: streams that wait for memory would otherwise hold up
     // the stream that may exceed the budget, and each other. It takes no memory beyond the windows of its streams, and
     // is at most 64 MiB, by the limit of `concurrency`.
@@ -298,9 +320,9 @@ fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
         .referer(false)
         // A retry would violate the site's interval.
         .retry(reqwest::retry::never())
-        // A proxy would dial unchecked addresses.
+        // A proxy of the environment would dial unchecked addresses.
         .no_proxy()
-        .dns_resolver(hosts)
+        .dns_resolver(resolver)
         .connect_timeout(config.connect_timeout)
         .pool_max_idle_per_host(config.concurrency)
         .pool_idle_timeout(IDLE)

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_complete_outside_of_the_request_is_not_one_of_its() {
+    async fn a_connection_that_is_complete_outside_of_a_request_belongs_to_none() {
         let connecting = || super::timed(std::future::ready(Ok::<_, ()>(())));
         let meters = super::Meters::default();
         meters.sending(async { tokio::spawn(connecting()).await.unwrap() }).await.unwrap();

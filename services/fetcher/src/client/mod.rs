@@ -5,6 +5,7 @@ mod decoding;
 mod http;
 mod measured;
 mod pins;
+mod proxies;
 mod resolver;
 #[cfg(test)]
 mod scripted;
@@ -150,6 +151,8 @@ pub enum FetchError {
     Private,
     /// The request timed out or broke off while it waited for memory for its body: not the site's fault.
     Memory,
+    /// The proxy of the crawl cannot be used: not the site's fault.
+    Proxy,
     /// The request could not be made: a defect of the crawler.
     Internal,
 }
@@ -167,6 +170,7 @@ impl FetchError {
             Self::Body => "body",
             Self::Private => "private_address",
             Self::Memory => "memory",
+            Self::Proxy => "proxy",
             Self::Internal => "internal",
         }
     }
