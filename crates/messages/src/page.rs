@@ -61,6 +61,15 @@ pub struct Capture {
     /// known one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unchanged: bool,
+    /// Header `Content-Length` of a body that was encoded; `headers` of the page does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_length: Option<u64>,
+    /// Duration of the lookup of the host, if this request is the first after it, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookup_ms: Option<u64>,
+    /// Duration of connecting with TLS, if a connection was made for this request, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_ms: Option<u64>,
 }
 
 /// Metadata of a fetched page, or of another response if its crawl is archived.
@@ -87,6 +96,13 @@ pub struct Page {
     pub encoding: BodyEncoding,
     /// Decoded size of the body as read, in bytes; the record has less if the body was cut to the record limit.
     pub body_bytes: u64,
+    /// Content codings of the body as received, in the order in which they were applied: `gzip`, `deflate`, `br` and
+    /// `zstd`, separated by commas. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_encoding: Option<String>,
+    /// Bytes of the encoded body that were received, without the framing of HTTP, if it was encoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoded_bytes: Option<u64>,
     /// `body` if the body was cut, at the fetcher's limit or to the record limit.
     #[serde(default, skip_serializing_if = "Truncated::is_empty")]
     pub truncated: Truncated,

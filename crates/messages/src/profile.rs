@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::is_default;
+use crate::{ProxyUrl, is_default};
 
 /// Fetch profile of a crawl: the settings of its requests. A setting that is absent is that of the services.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,9 @@ pub struct FetchProfile {
     /// Purposes of the crawl. A page that its site refuses for one of them is not kept; with an empty list all are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<Vec<CrawlPurpose>>,
+    /// Proxy of its requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyUrl>,
 }
 
 /// Purpose of a crawl, which sites may refuse.

@@ -1,6 +1,6 @@
 //! Permitted fetch profiles.
 
-use orbweaver_messages::{CrawlPurpose, FetchProfile};
+use orbweaver_messages::{CrawlPurpose, FetchProfile, ProxyUrl};
 
 use crate::{
     media_range::{is_media_range, is_token_byte},
@@ -76,6 +76,9 @@ pub(crate) fn check(profile: &FetchProfile) -> Result<(), SettingError> {
     if profile.purpose.as_ref().is_some_and(|purposes| purposes.len() > CrawlPurpose::ALL.len()) {
         return refused("purpose", format!("at most {}", CrawlPurpose::ALL.len()));
     }
+    if profile.proxy.as_ref().is_some_and(|proxy| !proxy.is_valid()) {
+        return refused("proxy", ProxyUrl::ALLOWED.to_owned());
+    }
     Ok(())
 }
 
@@ -95,6 +98,7 @@ mod tests {
             ..FetchProfile::default()
         };
         let with_agent = |agent: &str| FetchProfile { user_agent: Some(agent.to_owned()), ..FetchProfile::default() };
+        let with_proxy = |url: &str| FetchProfile { proxy: Some(url.to_owned().into()), ..FetchProfile::default() };
         let with_interval = |ms| FetchProfile { interval_ms: Some(ms), ..FetchProfile::default() };
         let with_types = |types: &[&str]| FetchProfile {
             accept: types.iter().map(|&range| range.to_owned()).collect(),
@@ -117,17 +121,21 @@ mod tests {
             (with_interval(86_400_001), "interval_ms"),
             (FetchProfile { max_body_bytes: Some(0), ..FetchProfile::default() }, "max_body_bytes"),
             (FetchProfile { purpose: Some(vec![CrawlPurpose::Search; 5]), ..FetchProfile::default() }, "purpose"),
+            (with_proxy("http://me:hunter2@"), "proxy"),
             (with_types(&["image/png"; 33]), ACCEPTED_TYPES),
             (with_types(&["image/*", "pdf"]), ACCEPTED_TYPES),
         ] {
             let error = check(&profile).unwrap_err();
             assert_eq!(error.setting, setting, "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
         }
         for profile in [
             with_agent("MJ12bot/2 (x)"),
             with_header("X-Team", ""),
             with_interval(100),
             with_interval(86_400_000),
+            with_proxy("socks5://me:hunter2@proxy.example"),
+            with_proxy("none"),
             with_types(&["application/vnd.ms-excel", "image/*", "*/*"]),
         ] {
             assert_eq!(check(&profile), Ok(()));

@@ -16,9 +16,12 @@ const SPECIFICATION: &str = "https://iipc.github.io/warc-specifications/specific
 /// Description of the blocks, which are not those that were transferred.
 const DESCRIPTION: &str = "Responses of a crawl. HTTP header blocks are reconstructed from the parsed response: the \
     names of fields are in lower case, and the version in the status line is HTTP/1.1 for HTTP/2; WARC-Protocol has the \
-    version that was used. Bodies are decoded, without the Content-Encoding and Content-Length of the encoded body; \
+    version that was used. Bodies are decoded; Content-Encoding, \
     Transfer-Encoding and a differing Content-Length have the prefix X-Archive-Orig-. Request blocks are reconstructed \
-    from the method, the URL and the header fields that were sent. fetchTimeMs is the time from the request to the end of the response in milliseconds.";
+    from the method, the URL and the header fields that were sent. \
+    fetchTimeMs is the time from the request to the end of the response in milliseconds, and firstByteMs that to the \
+    end of its header; dnsMs and connectMs are the durations of the lookup and of connecting with TLS, if the request \
+    needed them.";
 
 /// Returns the fields of the `warcinfo` record of a file.
 pub(crate) fn info(crawl: &CrawlName) -> [(&'static str, &str); 5] {
@@ -37,7 +40,14 @@ pub(crate) fn metadata(response: &Response<'_>) -> Vec<(&'static str, String)> {
     let via = page.context.via.iter().map(|via| ("via", via.clone()));
     let fetch_time = page.fetched_at_ms.saturating_sub(capture.requested_at_ms).max(0);
     let depth = (page.context.sighting != DiscoveryKind::Requisite).then(|| ("depth", page.context.depth.to_string()));
-    via.chain([("fetchTimeMs", fetch_time.to_string())]).chain(depth).collect()
+    let first_byte = capture.answered_at_ms.saturating_sub(capture.requested_at_ms).max(0);
+    let times = [
+        ("fetchTimeMs", Some(fetch_time.to_string())),
+        ("dnsMs", capture.lookup_ms.map(|lookup| lookup.to_string())),
+        ("connectMs", capture.connect_ms.map(|connect| connect.to_string())),
+        ("firstByteMs", Some(first_byte.to_string())),
+    ];
+    via.chain(times.into_iter().filter_map(|(name, time)| Some((name, time?)))).chain(depth).collect()
 }
 
 /// Returns the capture of a response; `metadata` are the fields of [`metadata`].

@@ -66,7 +66,8 @@ pub(crate) struct Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    /// Reads a record with a capture; a body is cut at `max_body_bytes`. An error is the reason for a rejection.
+    /// Reads a record with a capture; a body is cut at `max_body_bytes`. The page's headers get those that the encoded
+    /// body had. An error is the reason for a rejection.
     pub(crate) fn read(record: &'a ConsumerRecord, max_body_bytes: usize) -> Result<Self, String> {
         let mut page: Page = decode("page", record.header(PAGE_HEADER)).map_err(|error| error.to_string())?;
         let capture = page.capture.take().ok_or("the page record has no capture")?;
@@ -76,6 +77,9 @@ impl<'a> Response<'a> {
         if page.context.url.is_empty() {
             return Err("the page's url is empty".to_owned());
         }
+        let length = capture.content_length.map(|length| ("content-length", length.to_string()));
+        let codings = page.content_encoding.take().map(|codings| ("content-encoding", codings));
+        page.headers.extend(codings.into_iter().chain(length).map(|(name, value)| (name.to_owned(), value)));
         Ok(Self { page, capture, body, is_cut })
     }
 }

@@ -196,6 +196,8 @@ pub fn standalone(
         written_at_ms: None,
         encoding: BodyEncoding::Identity,
         body_bytes: input.body.len() as u64,
+        content_encoding: None,
+        encoded_bytes: None,
         truncated: Truncated::default(),
         content_hash: format!("{:032x}", xxhash_rust::xxh3::xxh3_128(input.body)),
         attempt: 1,

@@ -21,9 +21,9 @@ pub(crate) const MAX_CHAIN_BYTES: usize = 64 << 10;
 const MAX_CHALLENGES: u8 = 2;
 /// Maximum number of redirects to a known target that are followed within one dispatch.
 pub(crate) const MAX_AGAIN: usize = 5;
-/// Delay before a page that was not read for lack of memory is dispatched again, in milliseconds: the memory is held
-/// by bodies that wait for the log or the store.
-pub(crate) const MEMORY_RETRY_MS: Millis = 10_000;
+/// Delay before a page that was not read for lack of memory or of its proxy is dispatched again, in milliseconds: the
+/// memory is held by bodies that wait for the log or the store.
+pub(crate) const OWN_RETRY_MS: Millis = 10_000;
 
 /// Reason of a page whose site refuses its use for a purpose of the crawl.
 pub(crate) const PURPOSE: &str = "purpose";
@@ -65,8 +65,8 @@ pub(crate) fn classify(active: &ActiveDispatch, attempt: &Attempt) -> Verdict {
     match &attempt.result {
         Err(FetchError::Private) => Verdict::Refused(FetchError::Private.reason().into()),
         Err(FetchError::UnknownHost) => Verdict::Gone(FetchError::UnknownHost.reason().into()),
-        Err(FetchError::Memory) => {
-            Verdict::Deferred(FetchError::Memory.reason().into(), attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS))
+        Err(failure @ (FetchError::Memory | FetchError::Proxy)) => {
+            Verdict::Deferred(failure.reason().into(), attempt.ended_at_ms.saturating_add(OWN_RETRY_MS))
         }
         Err(failure) => transient_failure(active.dispatch(), failure.reason().into(), attempt.ended_at_ms),
         Ok(answer) => classify_answer(active, answer, attempt.ended_at_ms),

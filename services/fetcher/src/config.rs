@@ -3,11 +3,11 @@
 use std::{net::SocketAddr, time::Duration};
 
 use orbweaver_log::RECORD_LIMIT;
-use orbweaver_messages::{CrawlPurpose, MAX_FETCH_MS, Millis};
+use orbweaver_messages::{CrawlPurpose, MAX_FETCH_MS, Millis, ProxyUrl};
 use orbweaver_politeness::{UserAgent, robots::agent_token};
 use orbweaver_scope::RESERVED_HEADERS as RESERVED;
 use orbweaver_settings::{
-    Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, SECOND, Section, Servers, Size, Time,
+    Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, SECOND, Secret, Section, Servers, Size, Time,
 };
 use orbweaver_url::WideDomains;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -133,6 +133,12 @@ pub struct FetcherConfig {
     /// Minimum time between the starts of two requests to one IP address by the same fetcher.
     #[serde(with = "Time::<0, { 10 * SECOND }>")]
     pub address_interval: Duration,
+    /// URL of the proxy of all requests, with `http`, `https`, `socks5` or `socks5h` and perhaps `USER:PASSWORD@`; a crawl may
+    /// have another one or none. Proxies in environment variables are not used.
+    ///
+    /// Names are resolved and checked here first; a proxy that resolves them itself may reach another address.
+    #[serde(with = "Secret")]
+    pub proxy: Option<String>,
     /// Record limit of the log, in bytes; the body of a page whose record would exceed it is cut.
     #[serde(skip)]
     pub record_limit: usize,
@@ -169,6 +175,9 @@ impl Section for FetcherConfig {
         }
         if self.dns_servers.iter().flatten().any(|server| server.parse::<SocketAddr>().is_err()) {
             allow("dns_servers", "IP addresses with ports, such as `192.0.2.53:53`".to_owned());
+        }
+        if self.proxy.as_ref().is_some_and(|proxy| !ProxyUrl::from(proxy.clone()).is_valid()) {
+            allow("proxy", ProxyUrl::ALLOWED.to_owned());
         }
         let ttls = [
             ("dns_max_ttl", self.dns_min_ttl, self.dns_max_ttl),
@@ -225,6 +234,7 @@ impl Default for FetcherConfig {
             dns_max_negative_ttl: Duration::from_mins(10),
             max_requests_per_address: 32,
             address_interval: Duration::ZERO,
+            proxy: None,
             record_limit: RECORD_LIMIT,
             default_interval_ms: Rate::default().interval_ms,
             wide_domains: WideDomains::default(),
@@ -261,6 +271,7 @@ mod tests {
             (FetcherConfig { request_timeout: Duration::from_secs(5), ..default.clone() }, "connect_timeout"),
             (FetcherConfig { headers_timeout: Duration::from_secs(21), ..default.clone() }, "headers_timeout"),
             (FetcherConfig { dns_servers: Some(vec!["dns.example:53".to_owned()]), ..default.clone() }, "dns_servers"),
+            (FetcherConfig { proxy: Some("proxy.example".to_owned()), ..default.clone() }, "proxy"),
             (FetcherConfig { dns_max_ttl: Duration::from_secs(59), ..default.clone() }, "dns_max_ttl"),
             (FetcherConfig { headers: header("Host", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("a b", "x"), ..default.clone() }, "headers"),

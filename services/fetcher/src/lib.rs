@@ -74,7 +74,7 @@ mod worker;
 
 pub use body::PackedBody;
 pub use client::{
-    Attempt, Body, Client, ClientError, Destination, FetchError, HttpClient, HttpResponse, Purpose, Request,
+    Attempt, Body, Client, ClientError, Destination, FetchError, HttpClient, HttpResponse, Measured, Purpose, Request,
 };
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;

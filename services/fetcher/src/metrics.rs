@@ -1,6 +1,8 @@
 //! Names of the metrics, and their alert conditions.
 
-use orbweaver_messages::{CrawlPurpose, OutcomeKind};
+use std::time::Duration;
+
+use orbweaver_messages::{CrawlPurpose, Millis, OutcomeKind};
 use orbweaver_scope::CrawlLabels;
 use orbweaver_url::CrawlName;
 use prometheus::{
@@ -10,18 +12,31 @@ use prometheus::{
 };
 
 use crate::{
-    client::{Attempt, FetchError, HttpResponse},
+    client::{Attempt, FetchError, HttpResponse, Measured},
     purposes::{PurposeRefusal, StatementSource},
     substitute::Substitute,
 };
 
 /// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`,
-/// `connection`, `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store
+/// `connection`, `body`, `private_address`, `memory`, `proxy`, `internal`). Alert: any `internal`; `proxy` for minutes: the
+/// proxy of a crawl cannot be used, and its URLs wait; `memory` while log and store
 /// are available: raise `fetcher.body_memory`; `dns` or `connect` above half of all, whose cause is more likely the
 /// crawler's network than the sites'.
 pub(crate) const REQUESTS: &str = "orbweaver_fetcher_requests_total";
 /// Time from the start of a request to the end of its response. Alert: the median above ten seconds.
 pub(crate) const REQUEST_SECONDS: &str = "orbweaver_fetcher_request_seconds";
+/// Time from the start of a request to the headers of its response. Alert: the median above five seconds: sites or the
+/// crawler's network are slow.
+pub(crate) const FIRST_BYTE_SECONDS: &str = "orbweaver_fetcher_first_byte_seconds";
+/// Time of successful lookups of hosts, each before a request; answers from the cache included. Alert: the 90th
+/// percentile above one second: the name servers are slow, or `fetcher.dns_concurrency` is too low.
+pub(crate) const LOOKUP_SECONDS: &str = "orbweaver_fetcher_lookup_seconds";
+/// Time in which connections were established, with TLS and a proxy. Alert: the median above one second, while that of
+/// lookups is low: the crawler's network or its proxy is slow.
+pub(crate) const CONNECT_SECONDS: &str = "orbweaver_fetcher_connect_seconds";
+/// Bytes of bodies that were received, before they are decoded; of all responses and robots.txt, also if they fail later.
+/// Alert: none; together with the rate of the pages it is the traffic of the crawl, without headers and TLS.
+pub(crate) const RECEIVED_BYTES: &str = "orbweaver_fetcher_received_bytes_total";
 /// Decoded bytes of pages. Alert: none; it is the load of the crawl on others.
 pub(crate) const BODY_BYTES: &str = "orbweaver_fetcher_body_bytes_total";
 /// Requests by crawl (label `crawl`: the first hundred crawls, then `other`). Alert: none.
@@ -65,7 +80,7 @@ pub(crate) const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
 /// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
-const FAILURES: [FetchError; 9] = [
+const FAILURES: [FetchError; 10] = [
     FetchError::Dns,
     FetchError::Connect,
     FetchError::Tls,
@@ -74,6 +89,7 @@ const FAILURES: [FetchError; 9] = [
     FetchError::Body,
     FetchError::Private,
     FetchError::Memory,
+    FetchError::Proxy,
     FetchError::Internal,
 ];
 const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
@@ -81,6 +97,10 @@ const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "priv
 pub struct FetcherMetrics {
     requests: IntCounterVec,
     seconds: Histogram,
+    first_byte: Histogram,
+    lookups: Histogram,
+    connects: Histogram,
+    received: IntCounter,
     bytes: IntCounter,
     crawl_requests: IntCounterVec,
     crawl_bytes: IntCounterVec,
@@ -104,13 +124,19 @@ impl FetcherMetrics {
     /// Creates the metrics and registers them.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
+        let fine = vec![0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+        let first = "Time from the start of a request to the headers of its response";
         let took = "Time from the start of a request to the end of its response";
         let deferred = "Dispatches deferred because their address had no place in time";
         let refused = "Pages refused for a purpose of the crawl, by source of the statement";
         let suspended = "Number of times that the process was found to have been suspended";
         let metrics = Self {
             requests: counters!(REQUESTS, "Requests by result", &["class"], registry)?,
-            seconds: histogram!(REQUEST_SECONDS, took, buckets, registry)?,
+            seconds: histogram!(REQUEST_SECONDS, took, buckets.clone(), registry)?,
+            first_byte: histogram!(FIRST_BYTE_SECONDS, first, buckets, registry)?,
+            lookups: histogram!(LOOKUP_SECONDS, "Time of successful lookups of hosts", fine.clone(), registry)?,
+            connects: histogram!(CONNECT_SECONDS, "Time in which connections were established", fine, registry)?,
+            received: counter!(RECEIVED_BYTES, "Bytes of bodies as received, before they are decoded", registry)?,
             bytes: counter!(BODY_BYTES, "Decoded bytes of pages", registry)?,
             crawl_requests: counters!(CRAWL_REQUESTS, "Requests by crawl", &["crawl"], registry)?,
             crawl_bytes: counters!(CRAWL_BODY_BYTES, "Decoded bytes of pages by crawl", &["crawl"], registry)?,
@@ -149,8 +175,18 @@ impl FetcherMetrics {
 
     pub(crate) fn asked(&mut self, crawl: &CrawlName, attempt: &Attempt, bytes: u64) {
         self.requests.with_label_values(&[class_of(attempt)]).inc();
-        let took_ms = attempt.ended_at_ms.saturating_sub(attempt.requested_at_ms);
-        self.seconds.observe(std::time::Duration::from_millis(took_ms.max(0).unsigned_abs()).as_secs_f64());
+        let since_start = |end_ms: Millis| {
+            let took_ms = end_ms.saturating_sub(attempt.requested_at_ms).max(0).unsigned_abs();
+            Duration::from_millis(took_ms).as_secs_f64()
+        };
+        self.seconds.observe(since_start(attempt.ended_at_ms));
+        if attempt.result.is_ok() {
+            self.first_byte.observe(since_start(attempt.answered_at_ms));
+        }
+        let Measured { received_bytes, lookup, connect } = attempt.measured;
+        lookup.iter().for_each(|took| self.lookups.observe(took.as_secs_f64()));
+        connect.iter().for_each(|took| self.connects.observe(took.as_secs_f64()));
+        self.received.inc_by(received_bytes);
         self.bytes.inc_by(bytes);
         if let Ok(HttpResponse { substitute: Some(substitute), .. }) = &attempt.result {
             self.substitutes.with_label_values(&[substitute.reason()]).inc();
@@ -200,6 +236,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_times_of_a_request_are_counted_where_it_had_them() {
+        let registry = Registry::new();
+        let mut metrics = FetcherMetrics::register(&registry).unwrap();
+        let second = Some(Duration::from_secs(1));
+        let mut attempt = Attempt {
+            requested_at_ms: 1000,
+            answered_at_ms: 3000,
+            ended_at_ms: 6000,
+            measured: Measured { received_bytes: 7, lookup: second, connect: second },
+            result: Ok(HttpResponse { status: 404, ..HttpResponse::default() }),
+        };
+        metrics.asked(&CrawlName::default(), &attempt, 0);
+        (attempt.measured, attempt.result) = (Measured::default(), Err(FetchError::Connect));
+        metrics.asked(&CrawlName::default(), &attempt, 0);
+        let sums = [&metrics.seconds, &metrics.first_byte, &metrics.lookups, &metrics.connects]
+            .map(|histogram| (histogram.get_sample_count(), histogram.get_sample_sum()));
+        assert_eq!(sums, [(2, 10.0), (1, 2.0), (1, 1.0), (1, 1.0)]);
+        assert_eq!((metrics.received.get(), metrics.bytes.get()), (7, 0));
+    }
+
+    #[test]
     fn what_has_not_happened_yet_is_counted_as_zero() {
         let registry = Registry::new();
         FetcherMetrics::register(&registry).unwrap();
@@ -208,7 +265,7 @@ mod tests {
             let family: &MetricFamily = families.iter().find(|family| family.name() == name).unwrap();
             family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (14, FINDINGS.len()));
+        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (15, FINDINGS.len()));
         assert_eq!(
             (labels(OUTCOMES).len(), labels(SUBSTITUTES).len()),
             (OutcomeKind::ALL.len(), Substitute::ALL.len())

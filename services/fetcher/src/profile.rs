@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use orbweaver_messages::{FetchProfile, Markdown, PageVersion};
+use orbweaver_messages::{FetchProfile, Markdown, PageVersion, ProxyUrl};
 use orbweaver_politeness::{Purposes, robots::agent_token};
 use orbweaver_url::{CrawlName, Url};
 use reqwest::header::{
@@ -47,6 +47,8 @@ pub struct RequestProfile {
     pub(crate) requisites: Option<u32>,
     /// Purposes of the crawl, which sites may refuse; none: no statement of a site is read.
     pub(crate) purposes: Purposes,
+    /// Proxy of the requests.
+    pub(crate) proxy: Option<ProxyUrl>,
 }
 
 impl RequestProfile {
@@ -72,6 +74,7 @@ impl RequestProfile {
                 headers.insert(name, value);
             }
         }
+        let proxy = profile.proxy.clone().or_else(|| config.proxy.clone().map(ProxyUrl::from));
         let max_body = profile.max_body_bytes.and_then(|bytes| usize::try_from(bytes).ok());
         Self {
             headers,
@@ -92,6 +95,7 @@ impl RequestProfile {
             archive: profile.archive.unwrap_or(config.archive),
             requisites: profile.requisites.or(config.requisites).filter(|most| *most > 0),
             purposes: profile.purpose.as_ref().unwrap_or(&config.purpose).iter().copied().collect(),
+            proxy: proxy.filter(|proxy| !proxy.is_none()),
         }
     }
 
@@ -204,6 +208,21 @@ mod tests {
         let url = Url::parse("https://a.example:8443/x?y").unwrap();
         assert_eq!(&*own.robots_key(&url), "https://a.example:8443 shopbot");
         assert_eq!(token_of(&own.robots_key(&url)), "shopbot");
+    }
+
+    #[test]
+    fn a_crawl_has_its_own_proxy_that_of_the_service_or_none() {
+        let shown = |configured: Option<&str>, own: Option<&str>| {
+            let config = FetcherConfig { proxy: configured.map(str::to_owned), ..FetcherConfig::default() };
+            let own = FetchProfile { proxy: own.map(|url| url.to_owned().into()), ..FetchProfile::default() };
+            RequestProfile::of_crawl(&config, &own).proxy.map(|proxy| proxy.to_string())
+        };
+        let (first, second) = ("http://a.example", "socks5://b.example");
+        assert_eq!(shown(None, None), None);
+        assert_eq!(shown(Some(first), None).as_deref(), Some(first));
+        assert_eq!(shown(Some(first), Some(second)).as_deref(), Some(second));
+        assert_eq!(shown(Some(first), Some("none")), None);
+        assert_eq!(shown(Some("none"), Some(second)).as_deref(), Some(second));
     }
 
     #[test]

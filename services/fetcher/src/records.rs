@@ -152,13 +152,15 @@ pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record 
 }
 
 /// Returns the number of bytes that a page's record of at most `limit` bytes has left for its body, its content type
-/// and its headers. All other fields count at their maximum length, so that up to 64 bytes may remain unused, 192 if the
+/// and its headers. All other fields count at their maximum length, so that up to 160 bytes may remain unused, 400 if the
 /// crawl is archived.
 pub(crate) fn body_room(active: &ActiveDispatch, profile: &RequestProfile, limit: usize) -> usize {
     let answer = HttpResponse {
         status: u16::MAX,
         content_type: Some(String::new()),
         headers: vec![Default::default()],
+        content_encoding: Some("deflate, deflate".to_owned()),
+        encoded_bytes: Some(u64::MAX),
         kind: if profile.archive { PageKind::Response } else { PageKind::Sitemap },
         capture: profile.archive.then(|| {
             let headers = profile.request_headers(active.cookies.header().as_deref(), active.known());
@@ -221,6 +223,8 @@ pub(crate) fn page(
         written_at_ms: (written_at_ms != ended_at_ms).then_some(written_at_ms),
         encoding: body.encoding,
         body_bytes: body.bytes,
+        content_encoding: answer.content_encoding,
+        encoded_bytes: answer.encoded_bytes,
         truncated: Truncated { body: body.truncated, ..Truncated::default() },
         content_hash: body.content_hash.clone(),
         attempt: *attempt,
@@ -420,7 +424,7 @@ mod tests {
         ) {
             let (active, profile) = (largest(), longest_profile(archive));
             let answer = if longest { answer(300) } else { HttpResponse::default() };
-            let (answer, unused) = (archived(&active, &profile, answer), if archive { 192 } else { 64 });
+            let (answer, unused) = (archived(&active, &profile, answer), if archive { 400 } else { 160 });
             let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
             let at_ms = 1_700_000_000_000;
             let whole = page_record((&active, &profile), at_ms, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();

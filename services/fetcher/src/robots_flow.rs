@@ -12,7 +12,7 @@ use orbweaver_url::{SiteName, Url};
 use crate::{
     active_dispatch::ActiveDispatch,
     archive,
-    classify::{MEMORY_RETRY_MS, Verdict},
+    classify::{OWN_RETRY_MS, Verdict},
     client::{Attempt, FetchError},
     config::millis,
     fetch_flow::row_of_end,
@@ -148,9 +148,9 @@ impl FetcherStage {
 
     /// Handles the result of a request for a robots.txt.
     pub(crate) fn robots_answered(&mut self, key: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
-        if attempt.result == Err(FetchError::Memory) {
-            let retry_at_ms = attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS);
-            return self.defer_lookup(key, FetchError::Memory.reason(), retry_at_ms, at);
+        if let Err(failure @ (FetchError::Memory | FetchError::Proxy)) = attempt.result {
+            let retry_at_ms = attempt.ended_at_ms.saturating_add(OWN_RETRY_MS);
+            return self.defer_lookup(key, failure.reason(), retry_at_ms, at);
         }
         let Some(lookup) = self.lookups.get(key) else { return };
         let sought = RobotsRequest { key, url, attempt, lookup, tries: self.robots.tries(key) };

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     body::{PackedBody, pack},
-    client::{Attempt, Body, Client, FetchError, Purpose, Request},
+    client::{Attempt, Body, Client, FetchError, Measured, Purpose, Request},
     purposes, substitute,
     text_hash::text_hash,
 };
@@ -100,14 +100,14 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                 let (client, clock, meter) = (self.client.clone(), self.clock.clone(), self.meter.clone());
                 let (compress, memory, large) = (self.compress, self.memory.reservation(), self.large.clone());
                 self.spawn(async move {
-                    let started = clock.now();
+                    let requested_at_ms = clock.now();
                     let asked = panics::caught(ask(&*client, (request, room, memory), &large, compress, meter)).await;
                     // Without a result the site would remain in flight indefinitely.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("request panicked; its result is the failure `internal`");
                         let now = clock.now();
-                        let result = Err(FetchError::Internal);
-                        (Attempt { requested_at_ms: started, answered_at_ms: now, ended_at_ms: now, result }, None)
+                        let (measured, result) = (Measured::default(), Err(FetchError::Internal));
+                        (Attempt { requested_at_ms, answered_at_ms: now, ended_at_ms: now, measured, result }, None)
                     });
                     // The receiver is gone once the stage has ended.
                     let _ = results.send(Done::Asked { number, attempt: Box::new(attempt), body });

@@ -124,6 +124,11 @@ pub struct CrawlArgs {
     /// separated by commas (may be repeated) [default: none, all pages are kept].
     #[arg(long, value_name = "PURPOSE", value_delimiter = ',', value_parser = one_of(&purpose::ALL, purpose::name))]
     pub purpose: Vec<Option<CrawlPurpose>>,
+    /// Send the requests through this proxy: http://, https://, socks5:// or socks5h:// with `[USER:PASSWORD@]HOST[:PORT]`.
+    /// A URL with a password is accepted only in a file, as `@FILE`. The password is not stored: to resume the crawl, give
+    /// the option again.
+    #[arg(long, value_name = "URL|@FILE")]
+    pub proxy: Option<String>,
     /// Read the sitemaps of sites: those that robots.txt names, else /sitemap.xml. Also a sitemap or feed as a seed.
     #[arg(long)]
     pub sitemaps: bool,

@@ -237,6 +237,8 @@ pub(crate) fn page(crawl: &str, url: &str) -> Page {
         written_at_ms: None,
         encoding: BodyEncoding::Zstd,
         body_bytes: 1000,
+        content_encoding: None,
+        encoded_bytes: None,
         truncated: Truncated::default(),
         content_hash: "0".repeat(32),
         attempt: 1,

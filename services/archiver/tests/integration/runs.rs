@@ -30,7 +30,11 @@ fn with_capture(page: Page, change: impl FnOnce(&mut Capture)) -> Page {
 async fn a_response_has_its_request_its_metadata_and_the_description_of_its_file() {
     let mut full = with_capture(page("docs #1", "http://a.test/é"), |capture| capture.protocol = Protocol::Http2);
     (full.context.via, full.context.depth) = (Some("http://a.test/".to_owned()), 2);
-    full.headers.push(("content-encoding".to_owned(), "br".to_owned()));
+    (full.content_encoding, full.encoded_bytes) = (Some("br".to_owned()), Some(7000));
+    let full = with_capture(full, |capture| {
+        (capture.lookup_ms, capture.connect_ms, capture.content_length) = (Some(3), Some(20), Some(7001));
+    });
+    let mut full = full;
     full.truncated = Truncated { body: true, ..Truncated::default() };
     let records = archive(vec![record(1, &full, "<p>Text")]).await;
     let kinds: Vec<&str> = records.iter().map(|record| record.field("WARC-Type")).collect();
@@ -47,11 +51,16 @@ async fn a_response_has_its_request_its_metadata_and_the_description_of_its_file
     let expected = ["http://a.test/%C3%A9", "2023-11-14T22:13:20.000Z", "192.0.2.7", "h2c", "length"];
     assert_eq!(fields.map(|name| response.field(name)), expected);
     assert!(response.block.starts_with("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n"), "{}", response.block);
-    assert!(response.block.to_lowercase().contains("x-archive-orig-content-encoding: br\r\n"), "{}", response.block);
+    for line in ["X-Archive-Orig-content-encoding: br\r\n", "X-Archive-Orig-content-length: 7001\r\n"] {
+        assert!(response.block.contains(line), "{}", response.block);
+    }
     assert!(response.block.ends_with("\r\n\r\n<p>Text"));
     assert!(request.block.starts_with("GET /%C3%A9 HTTP/1.1\r\n"), "{}", request.block);
     assert!(request.block.contains("user-agent: orbweaver\r\n"));
-    assert_eq!(metadata.block, "via: http://a.test/\r\nfetchTimeMs: 250\r\ndepth: 2\r\n");
+    assert_eq!(
+        metadata.block,
+        "via: http://a.test/\r\nfetchTimeMs: 250\r\ndnsMs: 3\r\nconnectMs: 20\r\nfirstByteMs: 100\r\ndepth: 2\r\n"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

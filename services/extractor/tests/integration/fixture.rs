@@ -31,6 +31,8 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
         written_at_ms: None,
         encoding,
         body_bytes: body.len() as u64,
+        content_encoding: None,
+        encoded_bytes: None,
         truncated: Truncated::default(),
         content_hash: "0".repeat(32),
         attempt: 1,

@@ -4,6 +4,7 @@ use orbweaver_stage::Origin;
 use orbweaver_url::CrawlName;
 
 use super::*;
+use crate::client::Measured;
 
 const NOW: Millis = 1_000_000;
 
@@ -22,7 +23,8 @@ pub(crate) fn dispatch(url: &str, sequence: u64, now: Millis) -> Dispatch {
 }
 
 fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
-    Attempt { requested_at_ms: NOW - 200, answered_at_ms: NOW - 100, ended_at_ms: NOW, result }
+    let measured = Measured::default();
+    Attempt { requested_at_ms: NOW - 200, answered_at_ms: NOW - 100, ended_at_ms: NOW, measured, result }
 }
 
 fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpResponse, FetchError>) -> Verdict {

@@ -3,7 +3,7 @@
 use orbweaver_messages::{Capture, Protocol};
 use reqwest::{
     Response, Version,
-    header::{ACCEPT_ENCODING, HOST, HeaderMap},
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap},
 };
 use url::{Position, Url};
 
@@ -11,6 +11,8 @@ use super::decoding::ACCEPTED;
 
 /// Maximum length of an IP address as text, in bytes.
 const MAX_ADDRESS_BYTES: usize = 45;
+/// Longest duration of a part of a request, in milliseconds: the timeouts allow less.
+const MOST_MILLIS: u64 = 999_999;
 
 /// Returns the headers of a request as they are sent, with those that the client adds. With HTTP/2
 /// the host is a pseudo-header.
@@ -25,17 +27,26 @@ pub(crate) fn sent_headers(url: &Url, headers: &HeaderMap) -> Vec<(String, Strin
 }
 
 /// Returns the data of a response to a request with these headers; the times are not known yet.
-pub(super) fn of(response: &Response, request_headers: Vec<(String, String)>) -> Capture {
+/// The address of a proxy is not that of the server.
+pub(super) fn of(response: &Response, request_headers: Vec<(String, String)>, has_proxy: bool) -> Capture {
+    let address = response.remote_addr().filter(|_| !has_proxy);
     Capture {
-        address: response.remote_addr().map(|address| address.ip().to_canonical().to_string()),
+        address: address.map(|address| address.ip().to_canonical().to_string()),
         protocol: match response.version() {
             Version::HTTP_09 | Version::HTTP_10 => Protocol::Http10,
             Version::HTTP_2 => Protocol::Http2,
             _ => Protocol::Http11,
         },
         request_headers,
+        content_length: declared_length(response.headers()),
         ..Capture::default()
     }
+}
+
+/// Returns the declared length of an encoded body.
+fn declared_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_ENCODING)?;
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Returns the largest data of a request with these headers.
@@ -47,5 +58,8 @@ pub(crate) fn largest(url: &Url, headers: &HeaderMap) -> Capture {
         protocol: Protocol::Http10,
         request_headers: sent_headers(url, headers),
         unchanged: true,
+        content_length: Some(u64::MAX),
+        lookup_ms: Some(MOST_MILLIS),
+        connect_ms: Some(MOST_MILLIS),
     }
 }

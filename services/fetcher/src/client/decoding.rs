@@ -18,7 +18,7 @@ use reqwest::{
 use tokio::io::{AsyncBufReadExt as _, AsyncRead};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-use super::FetchError;
+use super::{FetchError, measured::Meters};
 
 /// Value of the header `Accept-Encoding`.
 pub(crate) const ACCEPTED: &str = "zstd,gzip,deflate,br";
@@ -55,6 +55,16 @@ impl Coding {
             Self::Zstd => 1 << MAX_ZSTD_WINDOW_LOG,
         }
     }
+
+    /// Returns the registered name.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+        }
+    }
 }
 
 /// Codings of a body, in the order in which they were applied.
@@ -84,6 +94,12 @@ impl Codings {
         self.0.is_empty()
     }
 
+    /// Returns the names, separated by commas; `None` if there are none.
+    pub(super) fn names(&self) -> Option<String> {
+        let names: Vec<_> = self.0.iter().map(|coding| coding.name()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
     /// Returns the memory that decoders have touched after this number of decoded bytes, in bytes. An outer layer may
     /// have decoded any number of bytes by then.
     pub(super) fn memory(&self, decoded: usize) -> usize {
@@ -93,9 +109,15 @@ impl Codings {
 }
 
 /// Returns the pieces of a body, which is decoded while it is received, and of which at most `max_bytes` are used.
-pub(super) async fn decoded(response: Response, codings: &Codings, max_bytes: usize) -> io::Result<Pieces> {
+/// The bytes that are received are added to `meters`.
+pub(super) async fn decoded(
+    response: Response,
+    codings: &Codings,
+    max_bytes: usize,
+    meters: &Meters,
+) -> io::Result<Pieces> {
     let max_encoded = max_bytes.saturating_add(max_bytes / 8).saturating_add(AHEAD_BYTES);
-    let mut pieces = received(response);
+    let mut pieces = received(response, meters.clone());
     for coding in codings.0.iter().rev() {
         pieces = without(*coding, limited(pieces, max_encoded)).await?;
     }
@@ -103,10 +125,11 @@ pub(super) async fn decoded(response: Response, codings: &Codings, max_bytes: us
 }
 
 /// Returns the pieces of a body as it is received.
-fn received(response: Response) -> Pieces {
-    Box::pin(stream::try_unfold(response, |mut response| async {
-        let chunk = response.chunk().await.map_err(io::Error::other)?;
-        Ok(chunk.map(|chunk| (chunk, response)))
+fn received(response: Response, meters: Meters) -> Pieces {
+    Box::pin(stream::try_unfold((response, meters), |(mut response, meters)| async {
+        let Some(chunk) = response.chunk().await.map_err(io::Error::other)? else { return Ok(None) };
+        meters.add_bytes(chunk.len());
+        Ok(Some((chunk, (response, meters))))
     }))
 }
 
@@ -184,6 +207,8 @@ mod tests {
         ] {
             assert_eq!(of(values), expected, "{values:?}");
         }
+        assert_eq!(Codings(vec![gzip, br]).names().as_deref(), Some("gzip, br"));
+        assert_eq!(Codings::default().names(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{FutureExt, TryStreamExt as _, future::BoxFuture};
-use orbweaver_messages::{Millis, PageKind};
+use orbweaver_messages::{Millis, PageKind, ProxyUrl};
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
     ClientBuilder, Method, Response,
@@ -19,9 +19,11 @@ use reqwest::{
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
-    Attempt, Body, Client, Destination, FetchError, HttpResponse, Purpose, Request, capture,
+    Attempt, Body, Client, Destination, FetchError, HttpResponse, Measured, Purpose, Request, capture,
     decoding::{self, ACCEPTED, Codings},
+    measured::{self, Meters},
     pins::{ConnectionTimes, Pinned, Pins},
+    proxies::{self, ProxyClients, ProxyHosts},
     resolver::Resolver,
 };
 use crate::{address, config::FetcherConfig, profile::RequestProfile, purposes, sniff::Candidates, substitute};
@@ -57,6 +59,7 @@ pub enum ClientError {
 /// Client for HTTP/1.1 and HTTP/2, with rustls. Addresses are checked before they are dialled.
 pub struct HttpClient {
     client: reqwest::Client,
+    proxied: ProxyClients,
     resolver: Resolver,
     hosts: Hosts,
     clock: Arc<dyn Clock>,
@@ -68,7 +71,18 @@ impl HttpClient {
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
         let hosts = Hosts::new(config);
         let client = builder(config, hosts.clone()).build()?;
-        Ok(Self { client, resolver: Resolver::new(config)?, hosts, clock, config: config.clone() })
+        let proxied = ProxyClients::default();
+        Ok(Self { client, proxied, resolver: Resolver::new(config)?, hosts, clock, config: config.clone() })
+    }
+
+    /// Returns the client for a proxy, or the one without.
+    fn client_for(&self, proxy: Option<&ProxyUrl>) -> Option<reqwest::Client> {
+        let Some(proxy) = proxy else { return Some(self.client.clone()) };
+        self.proxied.get(proxy, |url| {
+            let hosts = Arc::new(self.hosts.clone());
+            let resolver = ProxyHosts { proxy: url.host_str().unwrap_or_default().into(), hosts };
+            builder(&self.config, resolver).proxy(proxies::proxy(url)?).build()
+        })
     }
 
     /// Returns the address to which the next request to a host goes, once no connection to another one is open.
@@ -79,13 +93,18 @@ impl HttpClient {
                 Pinned::At(address) => return Ok(address),
                 Pinned::Unknown { avoid } => avoid,
             };
+            let started = Instant::now();
             let found = self.resolver.look_up(host, avoid).await.map_err(|error| {
                 tracing::debug!(host, %error, "no address");
                 error.failure()
             })?;
+            let took = started.elapsed();
             let chosen = self.hosts.pins().choose(host, &found, Instant::now());
             match chosen {
-                Ok(address) => return Ok(address),
+                Ok(address) => {
+                    self.hosts.pins().looked_up(host, took);
+                    return Ok(address);
+                }
                 Err(quiet) => sleep_until(quiet).await,
             }
         }
@@ -114,19 +133,28 @@ impl HttpClient {
         &self,
         request: Request,
         memory: &mut Reservation,
+        meters: &Meters,
     ) -> (Option<Millis>, Result<HttpResponse, FetchError>) {
         let mut in_use = match self.occupy(&request).await {
             Ok(in_use) => in_use,
             Err(failure) => return (None, Err(failure)),
         };
+        meters.add_lookup(in_use.as_ref().and_then(InUse::take_lookup));
         let deadline = Instant::now() + self.config.request_timeout;
         let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
+        let proxy = profile.proxy.as_ref();
+        let Some(client) = self.client_for(proxy) else { return (None, Err(FetchError::Proxy)) };
+        let url = request.url().clone();
         let sent = profile.archive.then(|| capture::sent_headers(request.url(), request.headers()));
-        let mut response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
+        let sending = meters.sending(client.execute(request));
+        let mut response = match timeout(self.config.headers_timeout, sending).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 let failure = failure_of(&error);
+                if let Some(proxy) = proxy {
+                    return (None, Err(proxies::failure_of(&error, proxy, &url, failure)));
+                }
                 if let Some(in_use) = &mut in_use {
                     in_use.is_refused = failure == FetchError::Connect;
                 }
@@ -134,6 +162,9 @@ impl HttpClient {
             }
             Err(_elapsed) => return (None, Err(FetchError::Timeout)),
         };
+        if proxy.is_some_and(|proxy| proxies::refuses(proxy, &url, response.status())) {
+            return (None, Err(FetchError::Proxy));
+        }
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
         answer.refusal =
@@ -144,9 +175,10 @@ impl HttpClient {
         if !candidates.may_be_sitemap() && purposes::is_unread(&answer, purpose) {
             return (Some(answered_at_ms), Ok(answer));
         }
-        answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent)));
+        answer.capture = sent.map(|sent| Box::new(capture::of(&response, sent, proxy.is_some())));
         let codings = Codings::of(response.headers());
         if codings.as_ref().is_some_and(|codings| !codings.is_empty()) {
+            answer.content_encoding = codings.as_ref().and_then(Codings::names);
             // The body has neither once it is decoded.
             let headers = response.headers_mut();
             headers.remove(header::CONTENT_ENCODING);
@@ -155,8 +187,10 @@ impl HttpClient {
         if purpose != Purpose::Robots || profile.archive {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
-        let read = read(response, codings, (max_bytes, candidates), memory);
-        let result = match timeout_at(deadline, read).await {
+        let read = read(response, codings, (max_bytes, candidates), memory, meters);
+        let ended = timeout_at(deadline, read).await;
+        answer.encoded_bytes = answer.content_encoding.is_some().then(|| meters.so_far().received_bytes);
+        let result = match ended {
             Ok(Ok((body, kind))) => Ok(HttpResponse { body, kind, ..answer }),
             // The response is complete for all but the archive.
             _ if candidates == Candidates::RESPONSE => Ok(HttpResponse { kind: PageKind::Response, ..answer }),
@@ -206,13 +240,17 @@ impl Client for HttpClient {
     fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
             let requested_at_ms = self.clock.now();
-            let (answered_at_ms, mut result) = self.attempt(request, memory).await;
+            let meters = Meters::default();
+            let (answered_at_ms, mut result) = self.attempt(request, memory, &meters).await;
+            let measured = meters.so_far();
             let ended_at_ms = self.clock.now();
             let answered_at_ms = answered_at_ms.unwrap_or(ended_at_ms);
             if let Ok(HttpResponse { capture: Some(capture), .. }) = &mut result {
                 (capture.requested_at_ms, capture.answered_at_ms) = (requested_at_ms, answered_at_ms);
+                capture.lookup_ms = measured.lookup.map(Measured::millis);
+                capture.connect_ms = measured.connect.map(Measured::millis);
             }
-            Attempt { requested_at_ms, answered_at_ms, ended_at_ms, result }
+            Attempt { requested_at_ms, answered_at_ms, ended_at_ms, measured, result }
         }
         .boxed()
     }
@@ -258,6 +296,12 @@ struct InUse {
     is_refused: bool,
 }
 
+impl InUse {
+    fn take_lookup(&self) -> Option<Duration> {
+        self.hosts.pins().take_lookup(&self.host)
+    }
+}
+
 impl Drop for InUse {
     fn drop(&mut self) {
         self.hosts.pins().end(&self.host, self.is_refused, Instant::now());
@@ -265,20 +309,20 @@ impl Drop for InUse {
 }
 
 /// Returns the settings of the client.
-fn builder(config: &FetcherConfig, hosts: Hosts) -> ClientBuilder {
+fn builder(config: &FetcherConfig, resolver: impl Resolve + 'static) -> ClientBuilder {
     // A connection has room for the full windows of all requests: streams that wait for memory would otherwise hold up
     // the stream that may exceed the budget, and each other. It takes no memory beyond the windows of its streams, and
     // is at most 64 MiB, by the limit of `concurrency`.
     let streams = u32::try_from(config.concurrency).ok();
     let connection_window = streams.map(|streams| streams.saturating_mul(STREAM_WINDOW_BYTES));
-    reqwest::Client::builder()
+    measured::measuring(reqwest::Client::builder())
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         // A retry would violate the site's interval.
         .retry(reqwest::retry::never())
-        // A proxy would dial unchecked addresses.
+        // A proxy of the environment would dial unchecked addresses.
         .no_proxy()
-        .dns_resolver(hosts)
+        .dns_resolver(resolver)
         .connect_timeout(config.connect_timeout)
         .pool_max_idle_per_host(config.concurrency)
         .pool_idle_timeout(IDLE)
@@ -297,6 +341,7 @@ async fn read(
     codings: Option<Codings>,
     (max_bytes, candidates): (usize, Candidates),
     memory: &mut Reservation,
+    meters: &Meters,
 ) -> Result<(Body, PageKind), FetchError> {
     let codings = codings.ok_or(FetchError::Body)?;
     let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
@@ -305,7 +350,7 @@ async fn read(
     let mut bytes = Vec::new();
     let mut kind = None;
     let broken = |error| decoding::failure_of(&error);
-    let mut pieces = decoding::decoded(response, &codings, max_bytes).await.map_err(broken)?;
+    let mut pieces = decoding::decoded(response, &codings, max_bytes, meters).await.map_err(broken)?;
     while let Some(piece) = pieces.try_next().await.map_err(broken)? {
         // Decoding alone would never yield to other requests.
         tokio::task::coop::consume_budget().await;
@@ -358,6 +403,8 @@ fn head(response: &Response) -> HttpResponse {
         set_cookie: cookies.filter(|value| value.len() <= MAX_VALUE_BYTES).map(text_of).collect(),
         headers: vec![],
         body: Body::Unread,
+        content_encoding: None,
+        encoded_bytes: None,
         kind: PageKind::Html,
         substitute: substitute::by_headers(|name| headers.get(name).map(HeaderValue::as_bytes)),
         capture: None,

@@ -3,7 +3,9 @@
 pub(crate) mod capture;
 mod decoding;
 mod http;
+mod measured;
 mod pins;
+mod proxies;
 mod resolver;
 #[cfg(test)]
 mod scripted;
@@ -17,6 +19,7 @@ use orbweaver_url::Url;
 
 pub(crate) use http::FIRST_BYTES;
 pub use http::{ClientError, HttpClient};
+pub use measured::Measured;
 #[cfg(test)]
 pub(crate) use scripted::ScriptedClient;
 
@@ -71,6 +74,7 @@ pub struct Attempt {
     /// Arrival of the response's headers, which is not before its first byte; or the time of the failure.
     pub answered_at_ms: Millis,
     pub ended_at_ms: Millis,
+    pub measured: Measured,
     /// The response, or the reason for its absence.
     pub result: Result<HttpResponse, FetchError>,
 }
@@ -90,6 +94,10 @@ pub struct HttpResponse {
     /// bounded.
     pub headers: Vec<(String, String)>,
     pub body: Body,
+    /// Content codings that a decoded body had, separated by commas.
+    pub content_encoding: Option<String>,
+    /// Bytes of such a body that were received.
+    pub encoded_bytes: Option<u64>,
     /// Kind of a page whose body was read.
     pub kind: PageKind,
     /// Kind of the page, if it was sent instead of the requested one.
@@ -143,6 +151,8 @@ pub enum FetchError {
     Private,
     /// The request timed out or broke off while it waited for memory for its body: not the site's fault.
     Memory,
+    /// The proxy of the crawl cannot be used: not the site's fault.
+    Proxy,
     /// The request could not be made: a defect of the crawler.
     Internal,
 }
@@ -160,6 +170,7 @@ impl FetchError {
             Self::Body => "body",
             Self::Private => "private_address",
             Self::Memory => "memory",
+            Self::Proxy => "proxy",
             Self::Internal => "internal",
         }
     }

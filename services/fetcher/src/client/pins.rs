@@ -24,11 +24,13 @@ struct Pin {
     has_connected: bool,
     /// Time until which the address is avoided, since it refused a connection.
     avoided: Option<Instant>,
+    /// Duration of the last lookup, until a request has used its answer.
+    lookup: Option<Duration>,
 }
 
 impl Pin {
     fn new(address: IpAddr, checked: Instant, quiet: Instant) -> Self {
-        Self { address, in_flight: 0, checked, quiet, has_connected: false, avoided: None }
+        Self { address, in_flight: 0, checked, quiet, has_connected: false, avoided: None, lookup: None }
     }
 
     fn is_avoided(&self, now: Instant) -> bool {
@@ -103,6 +105,18 @@ impl Pins {
         self.sweep(now);
         self.hosts.insert(host.into(), Pin::new(first, now, quiet));
         Ok(first)
+    }
+
+    /// Notes the duration of the lookup in whose answer the address of a host was chosen.
+    pub(crate) fn looked_up(&mut self, host: &str, took: Duration) {
+        if let Some(pin) = self.hosts.get_mut(host) {
+            pin.lookup = Some(took);
+        }
+    }
+
+    /// Returns the duration of the lookup of a host, for the first request after it.
+    pub(crate) fn take_lookup(&mut self, host: &str) -> Option<Duration> {
+        self.hosts.get_mut(host)?.lookup.take()
     }
 
     /// Notes the start of a request to the address that was chosen; `false` if connections to another one may be open.
@@ -183,6 +197,16 @@ mod tests {
         assert_eq!(pins.choose(HOST, &[address(2)], after(start, 4)), Err(after(start, 18)));
         assert_eq!(pins.choose(HOST, &[address(2)], after(start, 18)), Ok(address(2)));
         assert_eq!(pins.address(HOST), Some(address(2)));
+    }
+
+    #[test]
+    fn the_first_request_after_a_lookup_has_its_duration() {
+        let (mut pins, start) = (Pins::new(TIMES), Instant::now());
+        pins.looked_up(HOST, Duration::from_millis(1));
+        assert_eq!(pins.take_lookup(HOST), None, "the host has no address");
+        pins.choose(HOST, &[address(1)], start).unwrap();
+        pins.looked_up(HOST, Duration::from_millis(2));
+        assert_eq!([pins.take_lookup(HOST), pins.take_lookup(HOST)], [Some(Duration::from_millis(2)), None]);
     }
 
     #[test]

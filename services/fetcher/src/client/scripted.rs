@@ -8,10 +8,10 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use orbweaver_messages::PageKind;
+use orbweaver_messages::{Millis, PageKind};
 use orbweaver_stage::{Clock, Reservation};
 
-use super::{Attempt, Body, Client, Destination, FetchError, HttpResponse, Request};
+use super::{Attempt, Body, Client, Destination, FetchError, HttpResponse, Measured, Request};
 use crate::purposes::by_headers;
 
 type Script = HashMap<String, VecDeque<Result<HttpResponse, FetchError>>>;
@@ -51,7 +51,7 @@ impl ScriptedClient {
     pub(crate) fn answer(&self, request: Request) -> Attempt {
         if let Destination::Failed(failure) = request.destination {
             let now = self.clock.now();
-            return Attempt { requested_at_ms: now, answered_at_ms: now, ended_at_ms: now, result: Err(failure) };
+            return at_once(now, Err(failure));
         }
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match script.get_mut(request.url.as_str()) {
@@ -73,8 +73,14 @@ impl ScriptedClient {
         }
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let now = self.clock.now();
-        Attempt { requested_at_ms: now, answered_at_ms: now, ended_at_ms: now, result }
+        at_once(now, result)
     }
+}
+
+/// Returns a result without a duration.
+fn at_once(now: Millis, result: Result<HttpResponse, FetchError>) -> Attempt {
+    let measured = Measured::default();
+    Attempt { requested_at_ms: now, answered_at_ms: now, ended_at_ms: now, measured, result }
 }
 
 impl Client for ScriptedClient {

@@ -7,7 +7,7 @@ use orbweaver_settings::Rate;
 
 use crate::{
     cli::{CrawlArgs, MARKDOWN, one_of, size},
-    crawl::{definition, progress::number, purpose},
+    crawl::{definition, progress::number, proxy, purpose},
     exit::Failure,
 };
 
@@ -48,6 +48,12 @@ pub struct ProfileOptions {
     /// separated by commas (may be repeated). For an existing crawl, replaces all earlier purposes; `none` ends that.
     #[arg(long, value_name = "PURPOSE", value_delimiter = ',', value_parser = one_of(&purpose::ALL, purpose::name))]
     pub purpose: Vec<Option<CrawlPurpose>>,
+    /// Send the requests of the crawl through this proxy: http://, https://, socks5:// or socks5h:// with
+    /// `[USER:PASSWORD@]HOST[:PORT]`; `none` sends them without the proxy of the services. A URL with a password is accepted
+    /// only in a file, as `@FILE`. It is stored in crawl.control, where every reader of the log can see it; `fetcher.proxy`
+    /// of the services is not.
+    #[arg(long, value_name = "URL|@FILE")]
+    pub proxy: Option<String>,
     /// Read the sitemaps of sites: those that robots.txt names, else /sitemap.xml; `--sitemaps=false` ends that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub sitemaps: Option<bool>,
@@ -111,6 +117,7 @@ impl ProfileOptions {
             facts: self.facts,
             near_duplicates: self.near_duplicates,
             purpose: purpose::given(&self.purpose)?,
+            proxy: proxy::given(self.proxy.as_deref())?,
         };
         definition::check_settings(Revision { profile: Some(given.clone()), ..Revision::default() })?;
         Ok(given)
@@ -129,6 +136,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             accept: vec![],
             ignore_robots: args.ignore_robots,
             purpose: args.purpose.clone(),
+            proxy: args.proxy.clone(),
             sitemaps: args.sitemaps.then_some(true),
             feeds: args.feeds.then_some(true),
             warc: args.warc.then_some(true),
@@ -164,6 +172,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         facts: given.facts.or(present.facts),
         near_duplicates: given.near_duplicates.or(present.near_duplicates),
         purpose: given.purpose.or(present.purpose),
+        proxy: given.proxy.or(present.proxy),
     }
 }
 
@@ -187,6 +196,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         facts,
         near_duplicates,
         purpose,
+        proxy,
     } = profile;
     let yes_or_no = |given: Option<bool>| given.map(|given| if given { "yes" } else { "no" }.to_owned());
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -208,6 +218,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("facts", yes_or_no(*facts)),
         ("near duplicates", yes_or_no(*near_duplicates)),
         ("purpose", purpose.as_deref().map(purpose::shown)),
+        ("proxy", proxy.as_ref().map(ToString::to_string)),
     ];
     settings.into_iter().filter_map(|(name, value)| Some(format!("  {name:<12} {}", value?))).collect()
 }
@@ -307,8 +318,10 @@ mod tests {
             ("--header", "x"),
             ("--accept", "image/*,pdf"),
             ("--purpose", "none,search"),
+            ("--proxy", "http://me:hunter2@proxy.example/x"),
         ] {
             let error = options(&[option, value]).unwrap().given().unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
             assert!(error.code() == 64 && error.to_string().starts_with(&format!("{option}: ")), "{error}");
         }
         for rate in ["unlimited", "11"] {
@@ -344,5 +357,8 @@ mod tests {
             "  also accepts image/*, application/pdf",
         ];
         assert_eq!(shown, expected);
+        let proxied = given(&["--proxy", "http://me@proxy.example:3128"]);
+        assert_eq!(lines(&proxied), ["  proxy        http://me@proxy.example:3128"]);
+        assert_eq!(lines(&merge(proxied, &given(&["--proxy=none"]))), ["  proxy        none"]);
     }
 }

@@ -11,6 +11,7 @@ pub mod order;
 pub mod pipeline;
 pub mod prepare;
 pub mod progress;
+pub mod proxy;
 pub mod purpose;
 pub mod revisit;
 pub mod run;

@@ -241,6 +241,7 @@ impl Pipeline {
             body_memory: BODY_MEMORY,
             ignore_robots: settings.ignore_robots,
             purpose: settings.purpose.clone(),
+            proxy: settings.proxy_url.as_ref().map(|proxy| proxy.as_str().to_owned()),
             sitemaps: settings.sitemaps,
             feeds: settings.feeds,
             archive: settings.warc,

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use orbweaver_messages::{CrawlOrder, CrawlPurpose, Markdown, Millis, RevisitPolicy, Scope, Traps};
+use orbweaver_messages::{CrawlOrder, CrawlPurpose, Markdown, Millis, ProxyUrl, RevisitPolicy, Scope, Traps};
 use orbweaver_politeness::UserAgent;
 use orbweaver_scope::Revision;
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
-use super::{definition, headers, order, purpose, revisit};
+use super::{definition, headers, order, proxy, purpose, revisit};
 use crate::{
     cli::{CrawlArgs, Rate, patterns},
     durable::write_whole,
@@ -66,6 +66,12 @@ pub struct Settings {
     pub ignore_robots: bool,
     #[serde(default)]
     pub purpose: Vec<CrawlPurpose>,
+    /// Proxy, without its password.
+    #[serde(default)]
+    pub proxy: Option<String>,
+    /// Proxy as given.
+    #[serde(skip)]
+    pub proxy_url: Option<ProxyUrl>,
     #[serde(default)]
     pub sitemaps: bool,
     #[serde(default)]
@@ -96,6 +102,7 @@ impl Settings {
     pub fn new(args: &CrawlArgs, urls: Vec<String>) -> Result<Self, Failure> {
         let header = headers::accepted(&args.header)?;
         headers::read(&header)?;
+        let proxy_url = proxy::given(args.proxy.as_deref())?;
         let settings = Self {
             format: FORMAT,
             urls,
@@ -123,6 +130,8 @@ impl Settings {
             header,
             ignore_robots: args.ignore_robots,
             purpose: purpose::given(&args.purpose)?.unwrap_or_default(),
+            proxy: proxy_url.as_ref().map(ToString::to_string),
+            proxy_url,
             sitemaps: args.sitemaps,
             feeds: args.feeds,
             warc: args.warc,
@@ -155,6 +164,10 @@ impl Settings {
         check.given("--requisites", self.requisites, args.requisites);
         let purpose = purpose::given(&args.purpose)?;
         check.given("--purpose", Some(purpose::shown(&self.purpose)), purpose.as_deref().map(purpose::shown));
+        let shown = |proxy: Option<&String>| proxy.map_or_else(|| "not given".to_owned(), String::clone);
+        self.proxy_url = proxy::given(args.proxy.as_deref())?;
+        let given = self.proxy_url.as_ref().map(ToString::to_string);
+        check.same("--proxy", &shown(self.proxy.as_ref()), &shown(given.as_ref()));
         check.given("--traps", Some(self.traps.name()), args.extent.traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(&args.wide_domain)?.iter().map(str::to_owned).collect();

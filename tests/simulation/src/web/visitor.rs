@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt};
-use orbweaver_fetcher::{Attempt, Client, Purpose, Request};
+use orbweaver_fetcher::{Attempt, Client, Measured, Purpose, Request};
 use orbweaver_stage::{Clock, Reservation};
 use orbweaver_url::Url;
 use tokio::time::sleep;
@@ -81,7 +81,8 @@ impl Visitor {
         self.gate.runs().await;
         let now = self.clock.now();
         let answered_at_ms = if self.answers_at_once { requested_at_ms } else { now };
-        Attempt { requested_at_ms, answered_at_ms, ended_at_ms: now, result: answering.result }
+        let measured = Measured::default();
+        Attempt { requested_at_ms, answered_at_ms, ended_at_ms: now, measured, result: answering.result }
     }
 
     async fn way(&self) {

@@ -12,7 +12,7 @@ fn captured(answer: Result<HttpResponse, FetchError>) -> Result<HttpResponse, Fe
         address: Some("192.0.2.1".to_owned()),
         protocol: Protocol::Http2,
         request_headers: vec![("host".into(), "a.example".into())],
-        unchanged: false,
+        ..Capture::default()
     };
     answer.map(|answer| HttpResponse { capture: Some(Box::new(capture)), ..answer })
 }

@@ -398,17 +398,19 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_read_for_want_of_memory_costs_no_attempt_and_is_dispatched_again_soon() {
-    let mut around = Surroundings::unlimited();
-    around.client.on("https://a.example/1", Err(FetchError::Memory));
-    let mut ready = around.ready("https://a.example/1", 1);
-    ready.dispatch.last_attempt = true;
-    around.deliver(&ready);
-    around.settle();
-    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "memory")]);
-    assert_eq!(around.outcomes()[0].retry_at_ms, Some(START + 10_000));
-    assert!(around.durable.iter().all(|durable| matches!(durable, Durable::Record(_))));
-    around.assert_all_complete();
+fn what_is_not_read_for_want_of_memory_or_its_proxy_costs_no_attempt_and_is_dispatched_again_soon() {
+    for failure in [FetchError::Memory, FetchError::Proxy] {
+        let mut around = Surroundings::unlimited();
+        around.client.on("https://a.example/1", Err(failure));
+        let mut ready = around.ready("https://a.example/1", 1);
+        ready.dispatch.last_attempt = true;
+        around.deliver(&ready);
+        around.settle();
+        assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, failure.reason())]);
+        assert_eq!(around.outcomes()[0].retry_at_ms, Some(START + 10_000));
+        assert!(around.durable.iter().all(|durable| matches!(durable, Durable::Record(_))));
+        around.assert_all_complete();
+    }
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn what_a_site_refuses_to_an_archive_is_not_archived_whatever_its_status() {
         address: None,
         protocol: Protocol::Http2,
         request_headers: vec![],
-        unchanged: false,
+        ..Capture::default()
     };
     let captured = |answer: Result<HttpResponse, FetchError>, kind| {
         answer.map(|answer| HttpResponse { capture: Some(Box::new(capture.clone())), kind, ..answer })

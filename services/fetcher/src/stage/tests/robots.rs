@@ -337,13 +337,15 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
 }
 
 #[test]
-fn a_robots_txt_that_is_not_read_for_want_of_memory_is_no_failure_of_the_site() {
-    let mut around = with_robots(Err(FetchError::Memory));
-    around.client.on(ROBOTS, robots(""));
-    around.client.on("https://a.example/2", page("<p>2</p>"));
-    around.request("https://a.example/1", 1);
-    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "memory")]);
-    around.request("https://a.example/2", 2);
-    assert_eq!(around.kinds()[1], (OutcomeKind::Fetched, None));
-    around.assert_all_complete();
+fn a_robots_txt_that_is_not_read_for_want_of_memory_or_its_proxy_is_no_failure_of_the_site() {
+    for failure in [FetchError::Memory, FetchError::Proxy] {
+        let mut around = with_robots(Err(failure));
+        around.client.on(ROBOTS, robots(""));
+        around.client.on("https://a.example/2", page("<p>2</p>"));
+        around.request("https://a.example/1", 1);
+        assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, failure.reason())]);
+        around.request("https://a.example/2", 2);
+        assert_eq!(around.kinds()[1], (OutcomeKind::Fetched, None));
+        around.assert_all_complete();
+    }
 }
