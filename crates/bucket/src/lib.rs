@@ -1,5 +1,5 @@
 //! Prefixes of buckets in S3-compatible object stores: addresses, the connection that the environment describes, and errors
-//! in a few words. What is uploaded, and in which order, is up to the packages that use it.
+//! in a few words. The order of requests is up to the packages that use it.
 //!
 //! | module | contents |
 //! |---|---|

@@ -69,7 +69,7 @@ impl FileName {
         format!("{}/{}{OPEN}", self.directory, self.file)
     }
 
-    /// Returns the path within the archive from the begin of its upload on.
+    /// Returns the path within the archive from the start of its upload on.
     pub(crate) fn upload_path(&self) -> String {
         format!("{}/{}{UPLOAD}", self.directory, self.file)
     }

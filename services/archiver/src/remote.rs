@@ -60,7 +60,7 @@ impl Remote {
             action: "list the objects",
             reason: reason(&error),
         };
-        self.runtime.block_on(first).map(drop).map_err(failed)
+        self.wait(first).map(drop).map_err(failed)
     }
 
     /// Uploads a durable file. Readers see the object once it is complete.
@@ -70,12 +70,12 @@ impl Remote {
         let first = part(&mut file, self.part_bytes).map_err(ArchiveError::io(&path, "read"))?;
         let key = self.address.key(&name.path());
         if first.len() < self.part_bytes {
-            return self.runtime.block_on(self.put(&key, first)).map_err(self.failed(name, "upload"));
+            return self.wait(self.put(&key, first)).map_err(self.failed(name, "upload"));
         }
-        let id = self.runtime.block_on(self.store.create_multipart(&key)).map_err(self.failed(name, "upload"))?;
+        let id = self.wait(self.store.create_multipart(&key)).map_err(self.failed(name, "upload"))?;
         // The store shows an incomplete upload by its id alone.
         disk::write_durably(root, &name.upload_id_path(), &id)?;
-        self.runtime.block_on(self.send(&key, &id, first, file)).map_err(self.failed(name, "upload"))
+        self.wait(self.send(&key, &id, first, file)).map_err(self.failed(name, "upload"))
     }
 
     /// Removes the object of a file, complete or not, if there is one.
@@ -85,7 +85,7 @@ impl Remote {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             id => Some(id.map_err(ArchiveError::io(&path, "read"))?),
         };
-        let removed = self.runtime.block_on(async {
+        let removed = self.wait(async {
             if let Some(id) = id {
                 // After its completion the upload does not exist any more.
                 found(self.store.abort_multipart(&key, &id).await)?;
@@ -93,6 +93,12 @@ impl Remote {
             found(self.store.delete(&key).await)
         });
         removed.map_err(self.failed(name, "delete"))
+    }
+
+    /// Waits for a request.
+    #[expect(clippy::disallowed_methods, reason = "jobs run on blocking threads, while the runtime drives the request")]
+    fn wait<T>(&self, request: impl Future<Output = T>) -> T {
+        self.runtime.block_on(request)
     }
 
     /// Writes an object of one part.
