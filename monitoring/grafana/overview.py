@@ -163,6 +163,7 @@ def archive():
                 (f"sum({chosen('orbweaver_archiver_open_files')})", "open"),
                 (rate("orbweaver_archiver_files_total"), "closed per second"),
                 (quantile(0.99, "orbweaver_archiver_write_seconds"), "seconds per batch, 99th"),
+                (quantile(0.99, "orbweaver_archiver_upload_seconds"), "seconds per upload, 99th"),
             ],
             "short",
             "Worry when open files stay at archiver.max_open_files: files are closed early, and remain small.",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Millis;
 
-/// A durable file of the archive. It contains the responses of one crawl in one partition of `crawl.pages`: all between
+/// A durable file of the archive, in the directory of an archiver or in an object store. It contains the responses of one crawl in one partition of `crawl.pages`: all between
 /// two offsets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchiveFile {
@@ -20,6 +20,9 @@ pub struct ArchiveFile {
     pub responses: u64,
     /// Size in bytes.
     pub bytes: u64,
+    /// SHA-256 in hexadecimal digits. Files of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
     /// Time at which it became durable, in milliseconds since the Unix epoch.
     pub closed_at_ms: Millis,
     /// Owner epoch of the archiver that wrote it (docs/protocol.md#claims).

@@ -2,8 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use orbweaver_bucket::Address;
 use orbweaver_messages::Millis;
-use orbweaver_settings::{Cores, Count, DAY, GIB, KIB, SECOND, Section, Size, Time};
+use orbweaver_settings::{Conflict, Cores, Count, DAY, GIB, KIB, SECOND, Section, Size, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,11 @@ pub struct ArchiverConfig {
     ///
     /// Each crawl has a directory in it.
     pub directory: PathBuf,
+    /// Prefix in a bucket of an S3-compatible store, `s3://bucket/prefix`, to which files are uploaded when they are
+    /// closed; then the directory has unfinished files alone. Not set: files remain in the directory.
+    ///
+    /// The environment has the credentials and the URL of the store, such as `AWS_ENDPOINT_URL`.
+    pub upload: Option<String>,
     /// Maximum number of files that are written concurrently.
     ///
     /// Each is on a blocking thread.
@@ -50,12 +56,19 @@ pub struct ArchiverConfig {
 
 impl Section for ArchiverConfig {
     const NAME: &'static str = "archiver";
+
+    fn conflicts(&self) -> Vec<Conflict> {
+        let address = self.upload.as_deref().map(str::parse::<Address>);
+        let refused = address.and_then(Result::err).map(|error| Conflict::new("upload", error.to_string()));
+        refused.into_iter().collect()
+    }
 }
 
 impl Default for ArchiverConfig {
     fn default() -> Self {
         Self {
             directory: "archive".into(),
+            upload: None,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             max_file_bytes: 1 << 30,
             max_file_age: Duration::from_secs(3600),
@@ -109,5 +122,15 @@ mod tests {
         );
         let refused = serde_json::from_str::<ArchiverConfig>(r#"{"idle":"0s"}"#).unwrap_err().to_string();
         assert!(refused.contains("1s"), "{refused}");
+    }
+
+    #[test]
+    fn an_upload_is_to_a_prefix_in_a_bucket() {
+        let conflicts = |upload: &str| {
+            let config = ArchiverConfig { upload: Some(upload.to_owned()), ..ArchiverConfig::default() };
+            config.conflicts().into_iter().map(|conflict| (conflict.key, conflict.problem)).collect::<Vec<_>>()
+        };
+        assert_eq!(conflicts("s3://archive/a"), []);
+        assert_eq!(conflicts("/srv/archive"), [("upload".to_owned(), "expected `s3://bucket/prefix`".to_owned())]);
     }
 }

@@ -3,20 +3,23 @@
 use std::{
     collections::HashSet,
     fs::{self, File},
-    io::{BufWriter, ErrorKind},
+    io::{self, BufWriter, ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
+use data_encoding::HEXLOWER;
 use orbweaver_messages::Millis;
 use orbweaver_url::CrawlName;
 use orbweaver_warc::{Info, WarcWriter};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     capture::{capture, info, metadata},
     error::ArchiveError,
     file_name::{FileName, Numbers},
-    job::Recovery,
+    job::{Closed, Recovery},
     page::Response,
+    remote::Remote,
 };
 
 /// Buffer of an open file in bytes.
@@ -26,7 +29,26 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct OpenWarc {
     path: PathBuf,
-    writer: WarcWriter<BufWriter<File>>,
+    writer: WarcWriter<Hashed<BufWriter<File>>>,
+}
+
+/// Output that is hashed.
+#[derive(Debug)]
+struct Hashed<W> {
+    output: W,
+    digest: Sha256,
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.digest.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
 }
 
 impl OpenWarc {
@@ -37,8 +59,8 @@ impl OpenWarc {
         let path = root.join(name.open_path());
         let file = File::create(&path).map_err(ArchiveError::io(&path, "create"))?;
         let info = Info { filename: &name.file, date_ms: now, fields: &info(crawl) };
-        let writer = WarcWriter::new(BufWriter::with_capacity(BUFFER_BYTES, file), &info);
-        let writer = writer.map_err(ArchiveError::io(&path, "write"))?;
+        let output = Hashed { output: BufWriter::with_capacity(BUFFER_BYTES, file), digest: Sha256::new() };
+        let writer = WarcWriter::new(output, &info).map_err(ArchiveError::io(&path, "write"))?;
         Ok(Self { path, writer })
     }
 
@@ -56,21 +78,23 @@ impl OpenWarc {
         self.writer.bytes()
     }
 
-    /// Makes the file durable under its temporary name; returns its size in bytes.
-    pub(crate) fn finish(self, root: &Path) -> Result<u64, ArchiveError> {
+    /// Makes the file durable under its temporary name.
+    pub(crate) fn finish(self, root: &Path) -> Result<Closed, ArchiveError> {
         let Self { path, writer } = self;
         let bytes = writer.bytes();
-        let file = writer.into_inner().into_inner().map_err(|error| error.into_error());
+        let Hashed { output, digest } = writer.into_inner();
+        let file = output.into_inner().map_err(|error| error.into_error());
         let file = file.map_err(ArchiveError::io(&path, "write"))?;
         file.sync_all().map_err(ArchiveError::io(&path, "write"))?;
         path.parent().map_or(Ok(()), sync_directory)?;
         sync_directory(root)?;
-        Ok(bytes)
+        let sha256 = HEXLOWER.encode(&digest.finalize());
+        Ok(Closed { bytes, sha256 })
     }
 
     /// Closes the file without writing the bytes that are still in memory.
     pub(crate) fn abandon(self) {
-        let (_file, _unwritten) = self.writer.into_inner().into_parts();
+        let (_file, _unwritten) = self.writer.into_inner().output.into_parts();
     }
 }
 
@@ -91,8 +115,34 @@ pub(crate) fn create_directory(directory: &Path) -> Result<(), ArchiveError> {
     }
 }
 
-/// Gives a durable file its final name. Returns `false` if it exists under neither name.
+/// Marks a durable file as one whose upload begins. Returns `false` if it does not exist.
+pub(crate) fn begin_upload(root: &Path, name: &FileName) -> Result<bool, ArchiveError> {
+    let open = root.join(name.open_path());
+    match fs::rename(&open, root.join(name.upload_path())) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        renamed => renamed.map_err(ArchiveError::io(open, "rename"))?,
+    }
+    sync_directory(&root.join(&name.directory))?;
+    Ok(true)
+}
+
+/// Writes a small file durably.
+pub(crate) fn write_durably(root: &Path, path: &str, text: &str) -> Result<(), ArchiveError> {
+    let path = root.join(path);
+    let write = || {
+        let mut file = File::create(&path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(ArchiveError::io(&path, "write"))?;
+    path.parent().map_or(Ok(()), sync_directory)
+}
+
+/// Gives a durable file its final name; deletes one that the store has. Returns `false` if it exists under no name.
 pub(crate) fn publish(root: &Path, name: &FileName) -> Result<bool, ArchiveError> {
+    if root.join(name.upload_path()).exists() {
+        return delete_uploaded(root, name).map(|()| true);
+    }
     let (open, closed) = (root.join(name.open_path()), root.join(name.path()));
     match fs::rename(&open, &closed) {
         Ok(()) => {}
@@ -103,10 +153,28 @@ pub(crate) fn publish(root: &Path, name: &FileName) -> Result<bool, ArchiveError
     Ok(true)
 }
 
-/// Deletes an unfinished file, if it exists.
-pub(crate) fn discard(root: &Path, name: &FileName) -> Result<(), ArchiveError> {
-    let path = root.join(name.open_path());
-    match fs::remove_file(&path) {
+/// Deletes an unfinished file and its object, if they exist.
+pub(crate) fn discard(root: &Path, name: &FileName, remote: Option<&Remote>) -> Result<(), ArchiveError> {
+    if root.join(name.upload_path()).exists() {
+        match remote {
+            Some(remote) => remote.remove(root, name)?,
+            None => tracing::warn!(file = name.path(), "without `archiver.upload` its object cannot be deleted"),
+        }
+        delete_uploaded(root, name)?;
+    }
+    delete(&root.join(name.open_path()))
+}
+
+/// Deletes a file whose upload has begun, durably: a later owner would remove the object of a file that reappears.
+fn delete_uploaded(root: &Path, name: &FileName) -> Result<(), ArchiveError> {
+    // First, since nothing else shows that it exists.
+    delete(&root.join(name.upload_id_path()))?;
+    delete(&root.join(name.upload_path()))?;
+    sync_directory(&root.join(&name.directory))
+}
+
+fn delete(path: &Path) -> Result<(), ArchiveError> {
+    match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(ArchiveError::io(path, "delete")(error)),
         _ => Ok(()),
     }
@@ -124,17 +192,18 @@ pub(crate) fn open_files(root: &Path) -> Result<Vec<OpenFile>, ArchiveError> {
     let mut files = vec![];
     for directory in names_in(root)? {
         for file in names_in(&root.join(&directory))? {
-            let open = FileName::of_open(&directory, &file);
+            let open = FileName::of_unfinished(&directory, &file);
             files.extend(open.map(|(name, numbers)| OpenFile { name, numbers }));
         }
     }
     Ok(files)
 }
 
-/// Gives the finished ones of these files their final names, and deletes the unfinished ones, if they are those of earlier
-/// owners of these partitions. Returns all others.
+/// Publishes the finished ones of these files, and deletes the unfinished ones, if they are those of earlier owners of
+/// these partitions. Returns all others.
 pub(crate) fn recover(
     root: &Path,
+    remote: Option<&Remote>,
     files: Vec<OpenFile>,
     recoveries: &[Recovery],
 ) -> Result<Vec<OpenFile>, ArchiveError> {
@@ -153,7 +222,7 @@ pub(crate) fn recover(
         if is_published {
             publish(root, &name)?;
         } else {
-            discard(root, &name)?;
+            discard(root, &name, remote)?;
         }
     }
     Ok(others)

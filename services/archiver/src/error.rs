@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use orbweaver_bucket::{AddressError, ConnectError};
 use orbweaver_stage::StageError;
 
 use crate::stage::SERVICE;
@@ -17,6 +18,20 @@ pub enum ArchiveError {
         /// Attempted operation, such as `write`.
         action: &'static str,
         error: io::Error,
+    },
+    /// The settings of the store cannot be used.
+    #[error(transparent)]
+    Settings(#[from] ConnectError),
+    /// The address of the store cannot be used.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// A request to the store failed, also after its repetitions.
+    #[error("{object}: cannot {action}: {reason}; start again once the store is available")]
+    Store {
+        object: String,
+        /// Attempted operation, such as `upload`.
+        action: &'static str,
+        reason: String,
     },
     /// A file that the stage writes to is not open: a defect.
     #[error("{0}: the file is not open")]

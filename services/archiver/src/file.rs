@@ -16,6 +16,7 @@ pub(crate) enum Phase {
     Ready,
     Writing,
     Finishing,
+    Uploading,
     /// The entry is being appended.
     Entering,
     Publishing,
@@ -137,8 +138,12 @@ impl CrawlFile {
         self.file.as_ref().filter(|_| is_open).map(|file| file.written_at)
     }
 
-    /// Returns the number of records and files that wait for a step.
+    /// Returns the number of records and files that wait for a step. None do during an upload: its requests have limits of
+    /// their own, and it may take longer than a stall.
     pub(crate) fn due(&self) -> usize {
+        if self.phase == Phase::Uploading {
+            return 0;
+        }
         let is_closing = !matches!(self.phase, Phase::Ready | Phase::Writing);
         self.queue.len() + self.writing + usize::from(is_closing)
     }
@@ -215,9 +220,10 @@ mod tests {
         assert_eq!(file.next(&LIMITS, 0, name), None);
         file.written(&[(Origin { offset: 3, ..waiting }, Ok(()))], 2000);
         assert_eq!(file.next(&LIMITS, 0, name), Some(Step::Finish(name(3))));
-        for phase in [Phase::Finishing, Phase::Entering, Phase::Publishing] {
+        for (phase, due) in [(Phase::Finishing, 2), (Phase::Uploading, 0), (Phase::Entering, 2), (Phase::Publishing, 2)]
+        {
             file.phase = phase;
-            assert_eq!((file.next(&LIMITS, 9999, name), file.due()), (None, 2));
+            assert_eq!((file.next(&LIMITS, 9999, name), file.due()), (None, due));
         }
         assert_eq!(file.published().unwrap().offsets, [3]);
         assert!(matches!(file.next(&LIMITS, 0, name), Some(Step::Write(of, _)) if of == name(4)));

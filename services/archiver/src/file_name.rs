@@ -12,7 +12,11 @@ use xxhash_rust::xxh3::xxh3_128;
 const EXTENSION: &str = ".warc.gz";
 /// Suffix of a file that is being written.
 const OPEN: &str = ".open";
-/// Maximum number of bytes of a crawl's part of a name. With the numbers and extensions a name has at most 234 bytes;
+/// Suffix of a durable file whose upload has begun.
+const UPLOAD: &str = ".upload";
+/// Suffix of the file with the id of an upload in parts.
+const UPLOAD_ID: &str = ".upload-id";
+/// Maximum number of bytes of a crawl's part of a name. With the numbers and extensions a name has at most 239 bytes;
 /// file systems allow 255.
 const MAX_CRAWL_BYTES: usize = 150;
 /// Separates the start of a long name from the hash of the whole; no encoded name contains it.
@@ -29,7 +33,7 @@ pub struct FileName {
     pub file: String,
 }
 
-/// Numbers in the name of a file that is being written.
+/// Numbers in the name of a file that is not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) partition: Partition,
@@ -65,9 +69,19 @@ impl FileName {
         format!("{}/{}{OPEN}", self.directory, self.file)
     }
 
-    /// Returns the name, and its numbers, of a file that is being written; `None` for any other file.
-    pub(crate) fn of_open(directory: &str, file: &str) -> Option<(Self, Numbers)> {
-        let file = file.strip_suffix(OPEN)?;
+    /// Returns the path within the archive from the start of its upload on.
+    pub(crate) fn upload_path(&self) -> String {
+        format!("{}/{}{UPLOAD}", self.directory, self.file)
+    }
+
+    /// Returns the path within the archive of the file with the id of its upload.
+    pub(crate) fn upload_id_path(&self) -> String {
+        format!("{}/{}{UPLOAD_ID}", self.directory, self.file)
+    }
+
+    /// Returns the name, and its numbers, of a file that is being written or uploaded; `None` for any other file.
+    pub(crate) fn of_unfinished(directory: &str, file: &str) -> Option<(Self, Numbers)> {
+        let file = file.strip_suffix(OPEN).or_else(|| file.strip_suffix(UPLOAD))?;
         let mut parts = file.strip_suffix(EXTENSION)?.rsplitn(5, '-');
         let (owner_epoch, _, partition) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
         number(parts.next()?)?;
@@ -136,21 +150,25 @@ mod tests {
             assert!(directory.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-%~".contains(&byte)));
         }
         assert_eq!(name("..").directory, "%2E.");
-        assert!(name(&long).open_path().rsplit('/').next().unwrap().len() < 255);
+        assert!(name(&long).upload_id_path().rsplit('/').next().unwrap().len() < 255);
     }
 
     #[test]
-    fn the_numbers_of_an_open_file_are_read_back_from_its_name_and_no_other_file_has_any() {
+    fn the_numbers_of_an_unfinished_file_are_read_back_from_its_name_and_no_other_file_has_any() {
         for crawl in ["docs", "a-1-2-3-4", "é", "-"] {
             let name = name(crawl);
-            let file = format!("{}{OPEN}", name.file);
-            let numbers = Numbers { partition: 3, owner_epoch: 42 };
-            assert_eq!(FileName::of_open(&name.directory, &file), Some((name.clone(), numbers)));
-            assert_eq!(FileName::of_open(&name.directory, &name.file), None, "closed");
-            assert_eq!(FileName::of_open("other", &file), None);
+            for path in [name.open_path(), name.upload_path()] {
+                let (directory, file) = path.split_once('/').unwrap();
+                let numbers = Numbers { partition: 3, owner_epoch: 42 };
+                assert_eq!(FileName::of_unfinished(directory, file), Some((name.clone(), numbers)));
+                assert_eq!(FileName::of_unfinished("other", file), None);
+            }
+            assert_eq!(FileName::of_unfinished(&name.directory, &name.file), None, "closed");
+            let id = format!("{}{UPLOAD_ID}", name.file);
+            assert_eq!(FileName::of_unfinished(&name.directory, &id), None);
         }
         for file in ["docs.warc.gz.open", "docs-1-2-3.warc.gz.open", "docs-1-a-2-3.warc.gz.open", "notes.open", ""] {
-            assert_eq!(FileName::of_open("docs", file), None, "{file}");
+            assert_eq!(FileName::of_unfinished("docs", file), None, "{file}");
         }
     }
 }

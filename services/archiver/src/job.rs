@@ -29,13 +29,15 @@ pub enum ArchiveJob {
     },
     /// Make the file durable under its temporary name.
     Finish(FileId),
-    /// Give the durable file its final name.
+    /// Upload the durable file under its final name.
+    Upload { file: FileId, closed: Closed },
+    /// Give the durable file its final name, or delete it if it was uploaded.
     Publish {
         file: FileId,
         /// Whether the partition is no longer assigned: its next owner may have renamed the file.
         is_stale: bool,
     },
-    /// Delete the unfinished file.
+    /// Delete the unfinished file, and its object.
     Discard(FileId),
     /// Check whether the responses of these records are valid, as [`ArchiveJob::Write`] does. They are in a durable file;
     /// but after a crash a rejection may have been lost.
@@ -50,21 +52,34 @@ pub struct Recovery {
     pub partition: Partition,
     /// Owner epoch of this assignment: files of later epochs are not those of earlier owners.
     pub owner_epoch: Offset,
-    /// Paths of files with an entry, which get their final names. All other unfinished files are deleted.
+    /// Paths of files with an entry, which get their final names or are deleted if they were uploaded. All other unfinished files are deleted.
     pub published: Vec<String>,
 }
 
 /// Result of a record: the reason if it is not valid.
 pub type Checked = (Origin, Result<(), String>);
 
+/// Size and hash of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// SHA-256 in hexadecimal digits.
+    pub sha256: String,
+}
+
 /// Result of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Archived {
     /// The responses of the valid records are in the file, which now has this size in bytes.
     Written { file: FileId, records: Vec<Checked>, bytes: u64 },
-    /// The file is durable under its temporary name, with this size in bytes.
-    Finished { file: FileId, bytes: u64 },
-    /// The file has its final name.
+    /// The file is durable under its temporary name.
+    Finished { file: FileId, closed: Closed },
+    /// The store has the file.
+    Uploaded { file: FileId, closed: Closed },
+    /// The file is not in the directory any more.
+    Missing(FileId),
+    /// The file has its final name, in the directory or in the store alone.
     Published(FileId),
     /// Records of a durable file were checked.
     Checked(Vec<Checked>),

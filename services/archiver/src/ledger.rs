@@ -69,7 +69,17 @@ mod tests {
 
     fn entry(name: &str, last: Offset, epoch: Offset) -> ArchiveFile {
         let file = format!("{name}-{last}-{epoch}");
-        ArchiveFile { crawl: crawl(name), file, first: 0, last, responses: 1, bytes: 1, closed_at_ms: 0, epoch }
+        ArchiveFile {
+            crawl: crawl(name),
+            file,
+            first: 0,
+            last,
+            responses: 1,
+            bytes: 1,
+            sha256: None,
+            closed_at_ms: 0,
+            epoch,
+        }
     }
 
     #[test]

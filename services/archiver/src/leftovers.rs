@@ -19,6 +19,7 @@ use crate::{
     error::ArchiveError,
     job::Recovery,
     ledger::Ledger,
+    remote::Remote,
 };
 
 /// Time between two attempts, in milliseconds: a successor claims a partition when the session of its owner has ended.
@@ -28,14 +29,15 @@ const RETRY_MS: Millis = 10_000;
 #[derive(Debug)]
 pub(crate) struct Leftovers {
     root: PathBuf,
+    remote: Option<Remote>,
     files: Vec<OpenFile>,
     next_at: Millis,
 }
 
 impl Leftovers {
-    /// Lists the unfinished files in the directory of an archive.
-    pub(crate) fn find(root: &Path) -> Result<Self, ArchiveError> {
-        Ok(Self { root: root.to_owned(), files: disk::open_files(root)?, next_at: 0 })
+    /// Lists the unfinished files in the directory of an archive; `remote` has their objects.
+    pub(crate) fn find(root: &Path, remote: Option<Remote>) -> Result<Self, ArchiveError> {
+        Ok(Self { root: root.to_owned(), remote, files: disk::open_files(root)?, next_at: 0 })
     }
 }
 
@@ -52,8 +54,8 @@ impl EverySecond for Leftovers {
         for partition in partitions {
             recoveries.extend(recovery(log, partition).await?);
         }
-        let (root, files) = (self.root.clone(), self.files.clone());
-        let recovering = move || disk::recover(&root, files, &recoveries);
+        let (root, remote, files) = (self.root.clone(), self.remote.clone(), self.files.clone());
+        let recovering = move || disk::recover(&root, remote.as_ref(), files, &recoveries);
         match tokio::task::spawn_blocking(recovering).await {
             Ok(Ok(left)) => self.files = left,
             Ok(Err(error)) => tracing::warn!(%error, "unfinished files of earlier processes cannot be recovered yet"),
@@ -119,7 +121,8 @@ mod tests {
 
     async fn enter(log: &MemoryLog, name: &FileName, last: u64, epoch: u64) {
         let (crawl, file) = (CrawlName::default(), name.path());
-        let entry = ArchiveFile { crawl, file, first: 0, last, responses: 1, bytes: 1, closed_at_ms: 0, epoch };
+        let entry =
+            ArchiveFile { crawl, file, first: 0, last, responses: 1, bytes: 1, sha256: None, closed_at_ms: 0, epoch };
         append(log, Record::new(TP, None, Some(encode(&entry)), 0)).await;
     }
 
@@ -130,7 +133,7 @@ mod tests {
         claim(&log).await;
         let [with_entry, without] = [leave(dir.path(), 5, 0), leave(dir.path(), 9, 0)];
         enter(&log, &with_entry, 8, 0).await;
-        let mut leftovers = Leftovers::find(dir.path()).unwrap();
+        let mut leftovers = Leftovers::find(dir.path(), None).unwrap();
         // Of this process.
         let later = leave(dir.path(), 20, 0);
         let exist = |name: &FileName| [name.open_path(), name.path()].map(|path| dir.path().join(path).exists());
@@ -159,7 +162,7 @@ mod tests {
         let name = leave(dir.path(), 5, 0);
         let elsewhere = FileName::new(&CrawlName::default(), 0, 4, 0, 0);
         fs::write(dir.path().join(elsewhere.open_path()), "").unwrap();
-        let mut leftovers = Leftovers::find(dir.path()).unwrap();
+        let mut leftovers = Leftovers::find(dir.path(), None).unwrap();
         leftovers.act(&log, 0).await.unwrap();
         assert!([name, elsewhere].iter().all(|name| dir.path().join(name.open_path()).exists()));
         assert_eq!(leftovers.files.len(), 2);

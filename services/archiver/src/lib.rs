@@ -3,9 +3,10 @@
 //! A record of `crawl.pages` with a [capture](orbweaver_messages::Capture) is appended to the open file of its crawl and
 //! partition, in order of offsets; any other record completes at once. A file is closed by its size, age or idleness, in
 //! four steps: the file is durable under a temporary name; its entry is durable in `crawl.archive`; the file gets its final
-//! name; the records complete. A crash between two of these steps leaves nothing out and nothing twice: either the entry
-//! exists, and the file gets its final name when the partition opens again, or the entry is missing, and the file is deleted
-//! and its records are received again.
+//! name; the records complete. With an object store it is uploaded under its final name before it has an entry, and then
+//! deleted. A crash between two of these steps leaves nothing out and nothing twice: either the entry
+//! exists, and the file gets its final name when the partition opens again, or the entry is missing, and the file and its
+//! object are deleted and its records are received again.
 //!
 //! | module | contents |
 //! |---|---|
@@ -17,6 +18,7 @@
 //! | [`job`] | the work on files, and its results |
 //! | [`worker`] | execution of jobs on blocking threads |
 //! | `disk` | files on disk |
+//! | `remote` | objects in a store |
 //! | `page`, `body`, `capture` | from a record to the capture in a file (pure) |
 //! | [`closer`] | the handle that closes all files |
 //! | `leftovers` | unfinished files of earlier processes (feature `cluster`) |
@@ -38,6 +40,7 @@ mod leftovers;
 pub mod metrics;
 mod page;
 mod partition;
+mod remote;
 #[cfg(feature = "cluster")]
 pub mod service;
 pub mod stage;

@@ -22,6 +22,10 @@ pub const OPEN_FILES: &str = "orbweaver_archiver_open_files";
 /// slow.
 pub const WRITE_SECONDS: &str = "orbweaver_archiver_write_seconds";
 
+/// Time per uploaded file, also of failed uploads. Alert: a 99th percentile above five minutes: responses remain in
+/// `crawl.pages` meanwhile.
+pub const UPLOAD_SECONDS: &str = "orbweaver_archiver_upload_seconds";
+
 /// Metrics of the archiver, shared by stage and worker.
 #[derive(Debug, Clone)]
 pub struct ArchiverMetrics {
@@ -30,6 +34,7 @@ pub struct ArchiverMetrics {
     pub(crate) files: IntCounter,
     pub(crate) open_files: IntGauge,
     pub(crate) write_seconds: Histogram,
+    pub(crate) upload_seconds: Histogram,
 }
 
 impl ArchiverMetrics {
@@ -40,12 +45,15 @@ impl ArchiverMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         // 64 µs to about a minute.
         let buckets = prometheus::exponential_buckets(64e-6, 4.0, 11)?;
+        // 10 ms to about three hours.
+        let uploads = prometheus::exponential_buckets(0.01, 4.0, 11)?;
         let metrics = Self {
             responses: counters!(RESPONSES, "Records by result", &["result"], registry)?,
             file_bytes: counter!(FILE_BYTES, "Bytes written to files", registry)?,
             files: counter!(FILES, "Files closed", registry)?,
             open_files: gauge!(OPEN_FILES, "Open files", registry)?,
             write_seconds: histogram!(WRITE_SECONDS, "Time per batch of responses of one file", buckets, registry)?,
+            upload_seconds: histogram!(UPLOAD_SECONDS, "Time per uploaded file", uploads, registry)?,
         };
         // A sum over results that have not yet occurred should be 0, not absent.
         ["archived", "passed_over", "rejected"]

@@ -27,7 +27,7 @@ impl Service for ArchiverService {
         let worker = worker.with_meter(shell.metrics().cpu(Self::NAME));
         shell.retain(Self::NAME, &[topic::PAGES]).await?;
         // Before the group is joined: later files belong to this process.
-        let leftovers = Leftovers::find(&config.directory).map_err(ServiceError::start)?;
+        let leftovers = Leftovers::find(&config.directory, worker.remote()).map_err(ServiceError::start)?;
         let running = Box::pin(shell.run(ArchiverStage::new(&config, metrics), worker, NoEffects));
         shell.with_every_second(running, leftovers).await
     }

@@ -10,7 +10,7 @@ use orbweaver_messages::{ArchiveFile, Millis, Topic, decode, topic};
 use orbweaver_stage::{Actions, Origin, PartitionContext, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 
 use crate::{
-    ArchiverConfig, ArchiverMetrics, CloseFiles,
+    ArchiveError, ArchiverConfig, ArchiverMetrics, CloseFiles,
     config::FileLimits,
     file::{CrawlFile, Phase},
     job::{ArchiveDone, ArchiveJob, Archived, FileId, Recovery},
@@ -30,6 +30,8 @@ pub(crate) type Wanted = Actions<ArchiveJob, Infallible>;
 pub struct ArchiverStage {
     pub(crate) limits: FileLimits,
     pub(crate) max_open_files: usize,
+    /// Whether closed files are uploaded.
+    pub(crate) is_uploading: bool,
     pub(crate) metrics: ArchiverMetrics,
     closer: CloseFiles,
     /// Entries of partitions that are being restored.
@@ -56,6 +58,7 @@ impl ArchiverStage {
         Self {
             limits: config.file_limits(),
             max_open_files: config.max_open_files,
+            is_uploading: config.upload.is_some(),
             metrics,
             closer: CloseFiles::default(),
             restoring: HashMap::new(),
@@ -181,7 +184,16 @@ impl Stage for ArchiverStage {
                 self.written(file, records, bytes, actions);
                 self.advance(partition, &crawl, now, actions);
             }
-            Archived::Finished { file, bytes } => self.finished(file, bytes, now, actions),
+            Archived::Finished { file, closed } => self.finished(file, closed, now, actions),
+            Archived::Missing(file) => {
+                let path = file.name.path();
+                let open = self.partitions.get_mut(&file.partition);
+                if open.is_some_and(|open| open.crawl_of(&file).is_some()) {
+                    return Err(ArchiveError::NotOpen(path.into()).into());
+                }
+                tracing::warn!(file = path, "file deleted by the next owner of its partition");
+            }
+            Archived::Uploaded { file, closed } => self.enter(file, closed, now, actions),
             Archived::Published(file) => self.published(&file, now, actions),
             Archived::Checked(records) => {
                 self.checking = self.checking.saturating_sub(records.len());

@@ -11,7 +11,7 @@ use crate::{
     ArchiverStage,
     file::{CrawlFile, Phase, Step},
     file_name::FileName,
-    job::{ArchiveJob, Checked, FileId},
+    job::{ArchiveJob, Checked, Closed, FileId},
     partition::OpenPartition,
     stage::Wanted,
 };
@@ -118,8 +118,22 @@ impl ArchiverStage {
         }
     }
 
-    /// Appends the entry of a durable file.
-    pub(crate) fn finished(&mut self, id: FileId, bytes: u64, now: Millis, actions: &mut Wanted) {
+    /// Starts the upload of a durable file, or appends its entry if it remains in the directory.
+    pub(crate) fn finished(&mut self, file: FileId, closed: Closed, now: Millis, actions: &mut Wanted) {
+        if !self.is_uploading {
+            return self.enter(file, closed, now, actions);
+        }
+        match self.partitions.get_mut(&file.partition).and_then(|open| open.crawl_of(&file)) {
+            Some(crawl) => {
+                crawl.phase = Phase::Uploading;
+                actions.jobs.push(ArchiveJob::Upload { file, closed });
+            }
+            None => actions.jobs.push(ArchiveJob::Discard(file)),
+        }
+    }
+
+    /// Appends the entry of a file that is complete.
+    pub(crate) fn enter(&mut self, id: FileId, closed: Closed, now: Millis, actions: &mut Wanted) {
         let Some(open) = self.partitions.get_mut(&id.partition) else {
             actions.jobs.push(ArchiveJob::Discard(id));
             return;
@@ -141,7 +155,8 @@ impl ArchiverStage {
             first,
             last,
             responses: u64::try_from(file.offsets.len()).unwrap_or(u64::MAX),
-            bytes,
+            bytes: closed.bytes,
+            sha256: Some(closed.sha256),
             closed_at_ms: now,
             epoch,
         };
@@ -154,7 +169,7 @@ impl ArchiverStage {
         actions.plans.push(Plan { steps, completes: vec![], token: Some(self.last_token) });
     }
 
-    /// Completes the records of a file that has its final name.
+    /// Completes the records of a file that is published.
     pub(crate) fn published(&mut self, id: &FileId, now: Millis, actions: &mut Wanted) {
         self.metrics.files.inc();
         let Some(open) = self.partitions.get_mut(&id.partition) else { return };

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use orbweaver_bucket::{Address, Store};
 use orbweaver_log::ConsumerRecord;
 use orbweaver_messages::Millis;
 use orbweaver_stage::{CpuMeter, Origin, Worker};
@@ -19,8 +20,9 @@ use crate::{
     ArchiverConfig, ArchiverMetrics,
     disk::{self, OpenWarc},
     error::ArchiveError,
-    job::{ArchiveDone, ArchiveJob, Archived, Checked, FileId},
+    job::{ArchiveDone, ArchiveJob, Archived, Checked, Closed, FileId},
     page::Response,
+    remote::Remote,
 };
 
 /// Worker that writes files on blocking threads.
@@ -37,17 +39,45 @@ impl FileWorker {
     /// runtime.
     ///
     /// # Errors
-    /// If the directory cannot be created.
+    /// If the directory cannot be created, or the settings of the store are not valid.
     pub fn open(config: &ArchiverConfig, metrics: ArchiverMetrics) -> Result<Self, ArchiveError> {
+        let remote = config.upload.as_deref().map(Remote::connect).transpose()?;
+        Self::with_remote(config, metrics, remote)
+    }
+
+    /// Creates a worker, as [`FileWorker::open`] does, that uploads to this store in parts of this size.
+    ///
+    /// # Errors
+    /// If the directory cannot be created, or the setting `upload` is no address.
+    pub fn on_store(
+        config: &ArchiverConfig,
+        metrics: ArchiverMetrics,
+        (store, part_bytes): (Store, usize),
+    ) -> Result<Self, ArchiveError> {
+        let address = config.upload.as_deref().map(str::parse::<Address>).transpose()?;
+        Self::with_remote(config, metrics, address.map(|address| Remote::on(store, address, part_bytes)))
+    }
+
+    fn with_remote(
+        config: &ArchiverConfig,
+        metrics: ArchiverMetrics,
+        remote: Option<Remote>,
+    ) -> Result<Self, ArchiveError> {
         disk::create_directory(&config.directory)?;
         let archive = Archive {
             root: config.directory.clone(),
+            remote,
             max_body_bytes: config.max_body_bytes,
             metrics,
             open: Mutex::default(),
         };
         let threads = Arc::new(Semaphore::new(config.threads.clamp(1, Semaphore::MAX_PERMITS)));
         Ok(Self { archive: Arc::new(archive), runtime: Handle::current(), threads, meter: None })
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn remote(&self) -> Option<Remote> {
+        self.archive.remote.clone()
     }
 
     /// Adds the CPU time of the jobs to `meter`.
@@ -85,6 +115,7 @@ impl Worker<ArchiveJob, ArchiveDone> for FileWorker {
 #[derive(Debug)]
 struct Archive {
     root: PathBuf,
+    remote: Option<Remote>,
     max_body_bytes: usize,
     metrics: ArchiverMetrics,
     /// Open files, without those of jobs in progress.
@@ -103,9 +134,10 @@ impl Archive {
             ArchiveJob::Finish(file) => {
                 let not_open = || ArchiveError::NotOpen(self.root.join(file.name.open_path()));
                 let opened = self.open_files().remove(&file).ok_or_else(not_open)?;
-                let bytes = opened.finish(&self.root)?;
-                Ok(Archived::Finished { file, bytes })
+                let closed = opened.finish(&self.root)?;
+                Ok(Archived::Finished { file, closed })
             }
+            ArchiveJob::Upload { file, closed } => self.upload(file, closed),
             ArchiveJob::Publish { file, is_stale } => {
                 if !disk::publish(&self.root, &file.name)? {
                     if !is_stale {
@@ -118,7 +150,7 @@ impl Archive {
             ArchiveJob::Discard(file) => {
                 let opened = self.open_files().remove(&file);
                 opened.into_iter().for_each(|opened| opened.abandon());
-                disk::discard(&self.root, &file.name)?;
+                disk::discard(&self.root, &file.name, self.remote.as_ref())?;
                 Ok(Archived::Cleaned)
             }
             ArchiveJob::Check(records) => {
@@ -128,10 +160,28 @@ impl Archive {
                 Ok(Archived::Checked(records.iter().map(check).collect()))
             }
             ArchiveJob::Recover(recoveries) => {
-                disk::recover(&self.root, disk::open_files(&self.root)?, &recoveries)?;
+                // Before anything is archived, so that wrong credentials are noticed at the start.
+                self.remote.as_ref().map_or(Ok(()), Remote::check)?;
+                disk::recover(&self.root, self.remote.as_ref(), disk::open_files(&self.root)?, &recoveries)?;
                 Ok(Archived::Cleaned)
             }
         }
+    }
+
+    fn upload(&self, file: FileId, closed: Closed) -> ArchiveDone {
+        let Some(remote) = &self.remote else { return Ok(Archived::Uploaded { file, closed }) };
+        if !disk::begin_upload(&self.root, &file.name)? {
+            return Ok(Archived::Missing(file));
+        }
+        let start = Instant::now();
+        let uploaded = remote.upload(&self.root, &file.name);
+        self.metrics.upload_seconds.observe(start.elapsed().as_secs_f64());
+        if !self.root.join(file.name.upload_path()).exists() {
+            // The next owner of the partition has deleted it, and the object before this upload was over.
+            remote.remove(&self.root, &file.name)?;
+            return Ok(Archived::Missing(file));
+        }
+        uploaded.map(|()| Archived::Uploaded { file, closed })
     }
 
     fn write(&self, file: FileId, records: &[(Origin, ConsumerRecord)], now: Millis) -> ArchiveDone {
@@ -155,7 +205,7 @@ impl Archive {
             // A file without responses has no entry.
             if let Some(opened) = opened.take() {
                 opened.abandon();
-                disk::discard(&self.root, &file.name)?;
+                disk::discard(&self.root, &file.name, self.remote.as_ref())?;
             }
         }
         let bytes = opened.as_ref().map_or(0, |opened| opened.bytes());

@@ -16,6 +16,7 @@ use orbweaver_url::{CrawlName, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::crawl::{
+    archive_to::ArchiveTo,
     order, purpose,
     revisit::{self, RevisitOption},
 };
@@ -136,9 +137,10 @@ pub struct CrawlArgs {
     #[arg(long)]
     pub feeds: bool,
     /// Archive all responses in WARC files in the directory `warc` of the output: pages, redirects, errors, bodies of any
-    /// type, robots.txt. On a cluster orbweaver-archiver writes them to its own directory.
-    #[arg(long)]
-    pub warc: bool,
+    /// type, robots.txt; with `--warc=s3://BUCKET/PREFIX` in an S3-compatible store. On a cluster orbweaver-archiver writes
+    /// them to its own directory, or to the store of its setting `archiver.upload`.
+    #[arg(long, value_name = "s3://BUCKET/PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = ArchiveTo::parse)]
+    pub warc: Option<ArchiveTo>,
     /// Also archive what pages need to be shown, wherever it is: pictures, style sheets, scripts, fonts, media and frames; at
     /// most N of each page or style sheet [default with the option: 500]. Only --exclude applies to it. Requires --warc.
     #[arg(long, value_name = "N", requires = "warc", num_args = 0..=1, require_equals = true, default_missing_value = "500", value_parser = clap::value_parser!(u32).range(1..))]

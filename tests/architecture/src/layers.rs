@@ -1,12 +1,12 @@
 //! Allowed dependencies:
-//! `settings, url, main-text, sitemaps, warc <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! `settings, url, main-text, sitemaps, warc, bucket <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
 /// Returns the layer of a package of the workspace: it may depend on lower layers only, not on its own.
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
-        "settings" | "url" | "main-text" | "sitemaps" | "warc" | "toyweb" | "testkit" => 0,
+        "settings" | "url" | "main-text" | "sitemaps" | "warc" | "bucket" | "toyweb" | "testkit" => 0,
         "messages" | "index-files" => 1,
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
@@ -44,7 +44,7 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
 }
 
 /// Libraries for an effect or a format, with the only packages that may use them.
-const OWNERS: [(&str, &[&str]); 17] = [
+const OWNERS: [(&str, &[&str]); 18] = [
     // The store, and the index of exported documents.
     ("fjall", &["orbweaver-store", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
@@ -54,10 +54,11 @@ const OWNERS: [(&str, &[&str]); 17] = [
     ("reqwest", &["orbweaver-fetcher"]),
     ("hyper", &["orbweaver-toyweb"]),
     ("encoding_rs", &["orbweaver-extractor", "orbweaver-sitemaps"]),
+    ("object_store", &["orbweaver-bucket", "orbweaver-archiver", "orbweaver"]),
     ("quick-xml", &["orbweaver-sitemaps"]),
     ("psl", &["orbweaver-url"]),
     ("sha1", &["orbweaver-warc"]),
-    ("sha2", &["orbweaver"]),
+    ("sha2", &["orbweaver-archiver", "orbweaver"]),
     ("async-compression", &["orbweaver-fetcher"]),
     ("whatlang", &["orbweaver-extractor"]),
     ("growable-bloom-filter", &["orbweaver-seen"]),

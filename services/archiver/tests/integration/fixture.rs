@@ -10,10 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures::TryStreamExt as _;
+use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use orbweaver_archiver::{
     ArchiverConfig, ArchiverMetrics, ArchiverStage, CloseFiles, FileWorker, PAGE_HEADER,
     job::{ArchiveDone, ArchiveJob},
 };
+use orbweaver_bucket::faulty::{Fault, Faulty, Objects};
 use orbweaver_log::{
     Cleanup, ConsumerRecord, EmbeddedLog, Log, Options, Record, TopicPartition, TopicSpec, read_up_to,
 };
@@ -22,6 +25,7 @@ use orbweaver_messages::{
 };
 use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError, Worker};
 use prometheus::Registry;
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},
@@ -32,19 +36,25 @@ use tokio_util::sync::CancellationToken;
 use crate::warc::{files_below, records_of};
 
 pub(crate) const PARTITIONS: u32 = 2;
+/// Size of the parts of objects, of which larger files have several.
+const PART_BYTES: usize = 3000;
 const GROUP: &str = "archiver";
 
 /// A log, and the directory of an archive.
 pub(crate) struct Bench {
     pub(crate) dir: TempDir,
     pub(crate) log: Arc<EmbeddedLog>,
+    /// Objects, if files are uploaded.
+    pub(crate) objects: Option<Arc<Objects>>,
 }
 
 /// A step after which nothing is carried out any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Never,
-    /// Files are durable, and have no entry.
+    /// Files are durable, and neither in the store nor in the log.
+    BeforeUpload,
+    /// Files are durable and in the store, and have no entry.
     BeforeEntry,
     /// Files have an entry, and not their final names.
     BeforeRename,
@@ -54,6 +64,7 @@ pub(crate) enum Stop {
 struct StoppingWorker {
     worker: FileWorker,
     stop: Stop,
+    is_uploading: bool,
     state: Arc<WorkerState>,
 }
 
@@ -66,11 +77,21 @@ struct WorkerState {
 
 impl Worker<ArchiveJob, ArchiveDone> for StoppingWorker {
     fn start(&self, job: ArchiveJob, results: &UnboundedSender<ArchiveDone>) {
-        if self.stop == Stop::BeforeRename && matches!(job, ArchiveJob::Publish { .. }) {
+        let is_next = match self.stop {
+            Stop::BeforeUpload => matches!(job, ArchiveJob::Upload { .. }),
+            Stop::BeforeRename => matches!(job, ArchiveJob::Publish { .. }),
+            Stop::Never | Stop::BeforeEntry => false,
+        };
+        if is_next {
             self.state.is_stopped.store(true, Ordering::SeqCst);
             return;
         }
-        let is_last = self.stop == Stop::BeforeEntry && matches!(job, ArchiveJob::Finish(_));
+        let is_last = self.stop == Stop::BeforeEntry
+            && if self.is_uploading {
+                matches!(job, ArchiveJob::Upload { .. })
+            } else {
+                matches!(job, ArchiveJob::Finish(_))
+            };
         self.state.running.fetch_add(1, Ordering::SeqCst);
         let (own, mut done) = unbounded_channel();
         self.worker.start(job, &own);
@@ -101,6 +122,16 @@ impl Running {
         self.task.abort();
         let _ = self.task.await;
         until("the jobs end", async || self.state.running.load(Ordering::SeqCst) == 0).await;
+    }
+
+    /// Closes files until the stage ends; returns its error.
+    pub(crate) async fn error_of_closing(self) -> String {
+        until("the stage ends", async || {
+            self.closer.request();
+            self.task.is_finished()
+        })
+        .await;
+        self.error().await
     }
 
     pub(crate) async fn shut_down(self) {
@@ -140,7 +171,12 @@ impl Bench {
             [(topic::PAGES, Cleanup::Delete), (topic::ARCHIVE, Cleanup::Keep), (topic::DEAD_LETTERS, Cleanup::Delete)];
         let specs = topics.map(|(topic, cleanup)| TopicSpec::new(topic, PARTITIONS, cleanup));
         let log = EmbeddedLog::open(dir.path().join("log"), Options::default(), &specs).unwrap();
-        Self { log: Arc::new(log), dir }
+        Self { log: Arc::new(log), dir, objects: None }
+    }
+
+    /// Creates one whose files are uploaded.
+    pub(crate) fn with_store() -> Self {
+        Self { objects: Some(Arc::default()), ..Self::new() }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -148,11 +184,21 @@ impl Bench {
     }
 
     pub(crate) fn start(&self, stop: Stop) -> Running {
-        let config = ArchiverConfig { directory: self.root(), threads: 2, ..ArchiverConfig::default() };
+        self.start_with(stop, Fault::None)
+    }
+
+    /// Starts an archiver whose store has a fault.
+    pub(crate) fn start_with(&self, stop: Stop, fault: Fault) -> Running {
+        let upload = self.objects.is_some().then(|| "s3://results/some/archive".to_owned());
+        let config = ArchiverConfig { directory: self.root(), upload, threads: 2, ..ArchiverConfig::default() };
         let metrics = ArchiverMetrics::register(&Registry::new()).unwrap();
         let state = Arc::<WorkerState>::default();
-        let worker = FileWorker::open(&config, metrics.clone()).unwrap();
-        let worker = StoppingWorker { worker, stop, state: Arc::clone(&state) };
+        let worker = match &self.objects {
+            None => FileWorker::open(&config, metrics.clone()),
+            Some(objects) => FileWorker::on_store(&config, metrics.clone(), (Faulty::new(objects, fault), PART_BYTES)),
+        };
+        let is_uploading = self.objects.is_some();
+        let worker = StoppingWorker { worker: worker.unwrap(), stop, is_uploading, state: Arc::clone(&state) };
         let stage = ArchiverStage::new(&config, metrics);
         let (closer, shutdown) = (stage.closer(), CancellationToken::new());
         let log: Arc<dyn Log> = self.log.clone();
@@ -198,17 +244,36 @@ impl Bench {
         records.map(|record| decode("archive-file", record.value.as_ref()).unwrap()).collect()
     }
 
+    /// Returns the files of the archive in order, by path, from the store if they are uploaded.
+    pub(crate) async fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let Some(objects) = &self.objects else {
+            let files = files_below(&self.root()).into_iter();
+            return files.map(|file| (file.clone(), std::fs::read(self.root().join(file)).unwrap())).collect();
+        };
+        assert_eq!(files_below(&self.root()), Vec::<String>::new(), "files that are uploaded are deleted");
+        let mut files = vec![];
+        for object in objects.memory.list(None).try_collect::<Vec<_>>().await.unwrap() {
+            let content = objects.memory.get(&object.location).await.unwrap().bytes().await.unwrap();
+            let path = object.location.as_ref().strip_prefix("some/archive/").unwrap().to_owned();
+            files.push((path, content.to_vec()));
+        }
+        files.sort_unstable();
+        files
+    }
+
     /// Returns the URLs of the archived responses in order, each with the directory of its file; checks that the files are
     /// those that have an entry.
     pub(crate) async fn archived(&self) -> Vec<(String, String)> {
-        let files = files_below(&self.root());
-        let mut entries: Vec<String> = self.entries().await.into_iter().map(|entry| entry.file).collect();
-        entries.sort_unstable();
-        assert_eq!(files, entries);
+        let files = self.files().await;
+        let mut entries = self.entries().await;
+        entries.sort_unstable_by(|a, b| a.file.cmp(&b.file));
+        let described = files.iter().map(|(file, content)| (file.clone(), content.len() as u64, Some(sha256(content))));
+        let entries: Vec<_> = entries.into_iter().map(|entry| (entry.file, entry.bytes, entry.sha256)).collect();
+        assert_eq!(described.collect::<Vec<_>>(), entries);
         let mut urls = vec![];
-        for file in files {
+        for (file, content) in files {
             let directory = file.split_once('/').unwrap().0.to_owned();
-            let records = records_of(&self.root().join(&file));
+            let records = records_of(&content);
             assert_eq!(records[0].field("WARC-Type"), "warcinfo");
             let responses = records.iter().filter(|record| record.field("WARC-Type") == "response");
             urls.extend(responses.map(|record| (directory.clone(), record.field("WARC-Target-URI").to_owned())));
@@ -216,6 +281,10 @@ impl Bench {
         urls.sort_unstable();
         urls
     }
+}
+
+fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Makes a page with a capture.

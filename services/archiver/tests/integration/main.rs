@@ -6,5 +6,6 @@ mod fixture;
 mod restarts;
 mod runs;
 mod schedules;
+mod uploads;
 mod warc;
 mod world;

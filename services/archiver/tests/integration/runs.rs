@@ -17,7 +17,7 @@ async fn archive(records: Vec<Record>) -> Vec<WarcRecord> {
     running.shut_down().await;
     let files = files_below(&bench.root());
     assert_eq!(files.len(), 1, "{files:?}");
-    records_of(&bench.root().join(&files[0]))
+    records_of(&std::fs::read(bench.root().join(&files[0])).unwrap())
 }
 
 fn with_capture(page: Page, change: impl FnOnce(&mut Capture)) -> Page {

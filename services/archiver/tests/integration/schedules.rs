@@ -67,8 +67,10 @@ proptest! {
     fn each_response_is_archived_exactly_once_whatever_crashes_between_any_two_steps(
         pages in proptest::collection::vec(page(), 1..60),
         ops in proptest::collection::vec(op(), 0..120),
+        is_uploading in any::<bool>(),
     ) {
-        let mut world = World::new(pages, limits());
+        let upload = is_uploading.then(|| "s3://archive".to_owned());
+        let mut world = World::new(pages, ArchiverConfig { upload, ..limits() });
         for op in ops {
             match op {
                 Op::Deliver(records) => world.deliver(records),

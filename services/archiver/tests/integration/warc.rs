@@ -18,10 +18,9 @@ impl WarcRecord {
     }
 }
 
-/// Reads a file.
-pub(crate) fn records_of(path: &Path) -> Vec<WarcRecord> {
-    let bytes = fs::read(path).unwrap();
-    let (mut rest, mut records) = (&bytes[..], vec![]);
+/// Reads the content of a file.
+pub(crate) fn records_of(bytes: &[u8]) -> Vec<WarcRecord> {
+    let (mut rest, mut records) = (bytes, vec![]);
     while !rest.is_empty() {
         let mut member = GzDecoder::new(rest);
         let mut text = Vec::new();

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_archiver::{
     ArchiverConfig, ArchiverMetrics, ArchiverStage, PAGE_HEADER,
-    job::{ArchiveJob, Archived, Recovery},
+    job::{ArchiveJob, Archived, Closed, Recovery},
 };
 use orbweaver_log::{ConsumerRecord, Offset, Record, TopicPartition};
 use orbweaver_messages::{ArchiveFile, Millis, decode, topic};
@@ -58,8 +58,10 @@ pub(crate) struct World {
     ledger: Vec<LedgerRecord>,
     commit: Offset,
     pub(crate) dead_letters: BTreeSet<Offset>,
-    /// Offsets in files, by path: unfinished ones and those with their final names.
+    /// Offsets in files, by path: unfinished ones, those whose upload has begun, and those with their final names in the
+    /// directory or in the store.
     open: BTreeMap<String, Vec<Offset>>,
+    uploading: BTreeMap<String, Vec<Offset>>,
     pub(crate) closed: BTreeMap<String, Vec<Offset>>,
     now: Millis,
     assignments: u32,
@@ -76,6 +78,7 @@ impl World {
             commit: 0,
             dead_letters: BTreeSet::new(),
             open: BTreeMap::new(),
+            uploading: BTreeMap::new(),
             closed: BTreeMap::new(),
             now: 1_700_000_000_000,
             assignments: 0,
@@ -204,16 +207,29 @@ impl World {
             }
             ArchiveJob::Finish(file) => {
                 let bytes = 100 * self.open[&file.name.path()].len() as u64;
-                Archived::Finished { file, bytes }
+                Archived::Finished { file, closed: Closed { bytes, sha256: String::new() } }
+            }
+            ArchiveJob::Upload { file, closed } => {
+                let path = file.name.path();
+                match self.open.remove(&path) {
+                    Some(offsets) => {
+                        self.closed.insert(path.clone(), offsets.clone());
+                        self.uploading.insert(path, offsets);
+                        Archived::Uploaded { file, closed }
+                    }
+                    None => Archived::Missing(file),
+                }
             }
             ArchiveJob::Publish { file, .. } => {
                 let path = file.name.path();
-                let offsets = self.open.remove(&path).unwrap();
-                self.closed.insert(path, offsets);
+                if self.uploading.remove(&path).is_none() {
+                    let offsets = self.open.remove(&path).unwrap();
+                    self.closed.insert(path, offsets);
+                }
                 Archived::Published(file)
             }
             ArchiveJob::Discard(file) => {
-                self.open.remove(&file.name.path());
+                self.discard(&file.name.path());
                 Archived::Cleaned
             }
             ArchiveJob::Check(records) => {
@@ -246,16 +262,25 @@ impl World {
         self.closed.keys().map(|path| of_name(path).unwrap()).collect()
     }
 
+    fn discard(&mut self, path: &str) {
+        self.open.remove(path);
+        if self.uploading.remove(path).is_some() {
+            self.closed.remove(path);
+        }
+    }
+
     fn recover(&mut self, recoveries: &[Recovery]) {
         let [recovery] = recoveries else { panic!("{recoveries:?}") };
-        let paths: Vec<String> = self.open.keys().cloned().collect();
+        let paths: Vec<String> = self.open.keys().chain(self.uploading.keys()).cloned().collect();
         for path in paths {
             let epoch = path.trim_end_matches(".warc.gz").rsplit('-').next().unwrap().parse::<Offset>().unwrap();
             if epoch >= recovery.owner_epoch {
                 continue;
             }
-            let offsets = self.open.remove(&path).unwrap();
-            if recovery.published.contains(&path) {
+            if !recovery.published.contains(&path) {
+                self.discard(&path);
+            } else if self.uploading.remove(&path).is_none() {
+                let offsets = self.open.remove(&path).unwrap();
                 self.closed.insert(path, offsets);
             }
         }
@@ -292,7 +317,7 @@ impl World {
             let is_dead = self.dead_letters.contains(&offset);
             assert_eq!(is_dead, matches!(page, PageRecord::Damaged(_)), "{offset}: {self:?}");
         }
-        assert!(self.open.is_empty(), "{:?}", self.open);
+        assert!(self.open.is_empty() && self.uploading.is_empty(), "{:?} {:?}", self.open, self.uploading);
         assert_eq!(self.owner.stage.due(self.now), 0);
         self.verify_entries();
     }
@@ -334,7 +359,7 @@ impl World {
         self.owner.stage.close(PAGES.partition);
         self.tick(1);
         self.run_jobs();
-        assert!(self.open.is_empty(), "the owner deletes its unfinished files: {self:?}");
+        assert!(self.open.is_empty() && self.uploading.is_empty(), "the owner deletes its unfinished files: {self:?}");
         self.start();
     }
 

@@ -79,10 +79,12 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
 /// Rejects options that are settings of the services alone.
 fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed_urls(&args.urls)?;
+    let is_uploading = args.warc.as_ref().is_some_and(|to| to.bucket().is_some());
     let settings = [
         ("--demo", args.demo, "the demonstration runs in one process"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--allow-private", args.allow_private, "set `fetcher.allow_private` of the services"),
+        ("--warc=s3://BUCKET/PREFIX", is_uploading, "set `archiver.upload` of the archiver, and give --warc"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),
     ];
     let given = settings.iter().find(|(_, given, _)| *given);

@@ -139,7 +139,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             proxy: args.proxy.clone(),
             sitemaps: args.sitemaps.then_some(true),
             feeds: args.feeds.then_some(true),
-            warc: args.warc.then_some(true),
+            warc: args.warc.as_ref().map(|_| true),
             requisites: args.requisites,
             html: args.html.then_some(true),
             main_text: args.main_text.then_some(true),

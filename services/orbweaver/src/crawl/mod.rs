@@ -4,6 +4,7 @@
 //! services, [`monitor`] watches them until the offsets prove that the crawl is complete, [`summary`] reports the
 //! results.
 
+pub mod archive_to;
 pub mod definition;
 mod headers;
 pub mod monitor;

@@ -24,7 +24,7 @@ use prometheus::Registry;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{headers, prepare::Prepared, settings::Settings};
+use super::{archive_to, headers, prepare::Prepared, settings::Settings};
 use crate::{
     exit::{Failure, failed},
     export::{self, CheckpointWorker, ExportStage, ExportView, Source},
@@ -145,7 +145,7 @@ impl Pipeline {
         self.start_limiter(settings)?;
         self.start_fetcher(settings)?;
         if settings.warc {
-            self.start_archiver()?;
+            self.start_archiver(settings)?;
         }
         self.start_extractor(settings)?;
         self.start_dedup(settings).await?;
@@ -285,19 +285,18 @@ impl Pipeline {
     }
 
     /// The archiver reads `crawl.pages` only as long as it runs: the retention counts it with `--warc` alone.
-    fn start_archiver(&mut self) -> Result<(), Failure> {
+    fn start_archiver(&mut self, settings: &Settings) -> Result<(), Failure> {
         use orbweaver_archiver::{ArchiverConfig, ArchiverMetrics, ArchiverStage, FileWorker};
         let config = ArchiverConfig {
-            directory: self.archive.clone(),
             max_file_bytes: ARCHIVE_FILE_BYTES,
             max_file_age: ARCHIVE_FILE_AGE,
-            ..ArchiverConfig::default()
+            ..archive_to::destination(settings, self.archive.clone(), &self.state)
         };
         let metrics = ArchiverMetrics::register(&self.registry).map_err(failed)?;
         let stage = ArchiverStage::new(&config, metrics.clone());
         self.close_files = stage.closer();
         let worker = FileWorker::open(&config, metrics)
-            .map_err(failed)?
+            .map_err(archive_to::failure)?
             .with_meter(self.metrics.cpu(orbweaver_archiver::SERVICE));
         self.run(stage, worker, NoEffects);
         Ok(())

@@ -9,9 +9,9 @@ use orbweaver_toyweb::{Logging, Serving, ToyWeb};
 use orbweaver_url::parse;
 
 use super::{
-    definition,
+    archive_to, definition,
     monitor::{End, watch},
-    pipeline::{ARCHIVE, Pipeline},
+    pipeline::Pipeline,
     prepare::{Prepared, prepare},
     progress::Progress,
     seeds::SeedWriter,
@@ -137,7 +137,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     written?;
     notice!("{}", summary.text(out));
     if prepared.settings.warc {
-        notice!("archive: {}", out.join(ARCHIVE).display());
+        notice!("archive: {}", archive_to::shown(&prepared));
     }
     let again = format!("`orbweaver crawl --out {}` resumes it", out.display());
     match by {

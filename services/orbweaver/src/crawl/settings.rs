@@ -8,7 +8,7 @@ use orbweaver_scope::Revision;
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
-use super::{definition, headers, order, proxy, purpose, revisit};
+use super::{archive_to::ArchiveTo, definition, headers, order, proxy, purpose, revisit};
 use crate::{
     cli::{CrawlArgs, Rate, patterns},
     durable::write_whole,
@@ -79,6 +79,8 @@ pub struct Settings {
     #[serde(default)]
     pub warc: bool,
     #[serde(default)]
+    pub warc_upload: Option<String>,
+    #[serde(default)]
     pub requisites: Option<u32>,
     pub allow_private: bool,
     pub follow_nofollow: bool,
@@ -134,7 +136,8 @@ impl Settings {
             proxy_url,
             sitemaps: args.sitemaps,
             feeds: args.feeds,
-            warc: args.warc,
+            warc: args.warc.is_some(),
+            warc_upload: args.warc.as_ref().and_then(ArchiveTo::bucket),
             requisites: args.requisites,
             allow_private: args.allow_private || args.demo,
             follow_nofollow: args.follow_nofollow,
@@ -161,6 +164,8 @@ impl Settings {
         }
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
         check.given("--markdown", Some(self.markdown.name()), args.markdown.map(Markdown::name));
+        let upload = args.warc.as_ref().and_then(ArchiveTo::bucket);
+        check.given("--warc", self.warc_upload.as_ref(), upload.as_ref());
         check.given("--requisites", self.requisites, args.requisites);
         let purpose = purpose::given(&args.purpose)?;
         check.given("--purpose", Some(purpose::shown(&self.purpose)), purpose.as_deref().map(purpose::shown));
@@ -181,7 +186,7 @@ impl Settings {
             ("--ignore-robots", self.ignore_robots, args.ignore_robots),
             ("--sitemaps", self.sitemaps, args.sitemaps),
             ("--feeds", self.feeds, args.feeds),
-            ("--warc", self.warc, args.warc),
+            ("--warc", self.warc, args.warc.is_some()),
             ("--allow-private", self.allow_private, args.allow_private),
             ("--follow-nofollow", self.follow_nofollow, args.follow_nofollow),
             ("--html", self.html, args.html),
@@ -332,5 +337,16 @@ mod tests {
         settings.write(dir.path()).unwrap();
         let error = Settings::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("use that version, or give another --out (format 1, not 2)"), "{error}");
+    }
+
+    #[test]
+    fn an_archive_in_a_bucket_stays_there_when_its_crawl_is_resumed() {
+        let args = |warc: &'static str| crawl_args(&["http://a.test/", warc]);
+        let settings = Settings::new(&args("--warc=s3://archive/a"), vec![]).unwrap();
+        assert_eq!((settings.warc, settings.warc_upload.as_deref()), (true, Some("s3://archive/a")));
+        let resume = |warc| settings.clone().resume(&args(warc), &[]).map_err(|error| error.to_string());
+        assert_eq!([resume("--warc"), resume("--warc=s3://archive/a/")], [Ok(()), Ok(())]);
+        let error = resume("--warc=s3://archive/b").unwrap_err();
+        assert!(error.contains("--warc was `s3://archive/a` and is now `s3://archive/b`"), "{error}");
     }
 }

@@ -4,9 +4,12 @@ use std::{io, path::Path};
 
 use crate::exit::Failure;
 
+/// Directory of the files of the archive that are to be uploaded.
+pub const UPLOADS: &str = "archive";
+
 /// Removes the log and the indexes over it. The metadata of the pages, in the store, stays.
 pub fn trim(state: &Path) -> Result<(), Failure> {
-    for name in ["log", "frontier", "seen", "exported", "export.json"] {
+    for name in ["log", "frontier", "seen", "exported", "export.json", UPLOADS] {
         let path = state.join(name);
         let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         match removed {

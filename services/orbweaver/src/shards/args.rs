@@ -86,7 +86,7 @@ impl ExportArgs {
     /// # Errors
     /// Fails if a condition applies to a kind that lacks the property, or if the destination cannot have such shards.
     pub(super) fn selection(&self) -> Result<Selection, Failure> {
-        if matches!(self.to, Destination::Bucket { .. }) && self.shard_bytes > MAX_SHARD_BYTES {
+        if matches!(self.to, Destination::Bucket(_)) && self.shard_bytes > MAX_SHARD_BYTES {
             return Err(Failure::Usage("--shard-bytes: at most 64GiB in a bucket".to_owned()));
         }
         let of_documents = [

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf};
 
-use object_store::path::Path as Key;
+use orbweaver_bucket::{Address, AddressError};
 
 /// Directory or prefix in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,12 +10,7 @@ pub enum Destination {
     /// Directory on a local disk.
     Directory(PathBuf),
     /// Objects of an S3-compatible store.
-    Bucket {
-        /// Name of the bucket.
-        bucket: String,
-        /// Common prefix of the objects, without the slash after it; may be empty.
-        prefix: Key,
-    },
+    Bucket(Address),
 }
 
 impl Destination {
@@ -24,24 +19,14 @@ impl Destination {
     /// # Errors
     /// Fails for other URLs, and for names that a bucket or an object cannot have.
     pub fn parse(text: OsString) -> Result<Self, String> {
-        let Some((scheme, rest)) = text.to_str().and_then(|text| text.split_once("://")) else {
+        let url = text.to_str().and_then(|text| Some((text, text.split_once("://")?.0)));
+        let Some((text, scheme)) = url.filter(|(_, scheme)| !scheme.contains('/')) else {
             return Ok(Self::Directory(text.into()));
         };
-        if scheme.contains('/') {
-            return Ok(Self::Directory(text.into()));
-        }
-        if scheme != "s3" {
-            return Err(format!("expected a directory, or `s3://bucket/prefix`, not `{scheme}://`"));
-        }
-        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        if bucket.is_empty() || !bucket.chars().all(is_valid) {
-            return Err("expected `s3://bucket/prefix`, with a bucket of letters, digits, `.`, `-` and `_`".to_owned());
-        }
-        let invalid = || "expected `s3://bucket/prefix`, without empty parts, `.` or `..` in the prefix".to_owned();
-        // The parser accepts a slash at the start.
-        let prefix = if prefix.starts_with('/') { Err(invalid()) } else { Key::parse(prefix).map_err(|_| invalid()) }?;
-        Ok(Self::Bucket { bucket: bucket.to_owned(), prefix })
+        text.parse().map(Self::Bucket).map_err(|error| match error {
+            AddressError::Scheme => format!("expected a directory, or `s3://bucket/prefix`, not `{scheme}://`"),
+            error => error.to_string(),
+        })
     }
 
     /// Returns the name of a file or object in the destination, for messages.
@@ -49,7 +34,7 @@ impl Destination {
     pub fn join(&self, name: &str) -> String {
         match self {
             Self::Directory(path) => path.join(name).display().to_string(),
-            Self::Bucket { .. } => format!("{self}/{name}"),
+            Self::Bucket(_) => format!("{self}/{name}"),
         }
     }
 }
@@ -58,8 +43,7 @@ impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(path) => path.display().fmt(f),
-            Self::Bucket { bucket, prefix } if prefix.as_ref().is_empty() => write!(f, "s3://{bucket}"),
-            Self::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+            Self::Bucket(address) => address.fmt(f),
         }
     }
 }
@@ -77,7 +61,7 @@ mod tests {
             ("s3://results/", "s3://results"),
         ] {
             let destination = Destination::parse(given.into()).unwrap();
-            assert!(matches!(destination, Destination::Bucket { .. }), "{given}");
+            assert!(matches!(destination, Destination::Bucket(_)), "{given}");
             assert_eq!(destination.to_string(), shown);
             assert_eq!(destination.join("manifest.json"), format!("{shown}/manifest.json"));
         }

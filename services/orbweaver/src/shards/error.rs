@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use orbweaver_bucket::ConnectError;
+
 use crate::{exit::Failure, results::ResultsError};
 
 /// Error of an export.
@@ -38,6 +40,12 @@ pub enum ShardsError {
     /// The export was interrupted.
     #[error("stopped; the same command continues the export")]
     Stopped,
+}
+
+impl From<ConnectError> for ShardsError {
+    fn from(error: ConnectError) -> Self {
+        Self::Other(Failure::Usage(error.to_string()))
+    }
 }
 
 impl From<ShardsError> for Failure {

@@ -108,8 +108,8 @@ fn export(args: &ExportArgs, stop: &AtomicBool) -> Result<BTreeMap<Kind, Counts>
     let run = Run { to: &args.to, shard_bytes: args.shard_bytes, stop };
     let exported = match &args.to {
         Destination::Directory(path) => export_to(&Directory::open(path)?, run, selection, &files),
-        Destination::Bucket { bucket, .. } => {
-            export_to(&Bucket::connect(&args.to, bucket, stop)?, run, selection, &files)
+        Destination::Bucket(address) => {
+            export_to(&Bucket::connect(&args.to, address.bucket(), stop)?, run, selection, &files)
         }
     };
     match exported {

@@ -3,7 +3,6 @@
 mod buckets;
 mod faults;
 mod naive;
-mod store;
 
 use std::{
     fs::{self, File},

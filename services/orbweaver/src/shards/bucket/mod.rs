@@ -8,26 +8,22 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `connect` | settings from the environment |
 //! | `requests` | requests that end when the export is stopped |
 //! | `upload` | an object that is being uploaded |
-//! | `reason` | errors of the store in a few words |
 
-mod connect;
-mod reason;
 mod requests;
+#[cfg(test)]
+mod tests;
 mod upload;
 
 use std::{cell::RefCell, io, rc::Rc, sync::atomic::AtomicBool};
 
 use futures::StreamExt as _;
-use object_store::{
-    Error, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion, aws::AmazonS3Builder, path::Path as Key,
-};
+use object_store::{Error, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion, path::Path as Key};
+use orbweaver_bucket::{Store, connect_by_environment, reason};
 use serde::Serialize;
 
-pub(super) use self::requests::Store;
-use self::{reason::reason, requests::Requests, upload::Upload};
+use self::{requests::Requests, upload::Upload};
 use super::{
     destination::Destination,
     error::ShardsError,
@@ -66,8 +62,7 @@ struct Claimed<'a> {
 impl<'a> Bucket<'a> {
     /// Connects to the store that the environment describes, without a request.
     pub(super) fn connect(to: &'a Destination, bucket: &str, stop: &'a AtomicBool) -> Result<Self, ShardsError> {
-        let store = connect::connect(AmazonS3Builder::from_env(), bucket, connect::RETRIES)?;
-        Self::on((store, PART_BYTES), to, stop)
+        Self::on((connect_by_environment(bucket)?, PART_BYTES), to, stop)
     }
 
     /// Creates the destination on a store, with objects in parts of this size.
@@ -79,7 +74,7 @@ impl<'a> Bucket<'a> {
         let requests = Requests::new(store, part_bytes, stop);
         let requests = Rc::new(requests.map_err(|source| ShardsError::Output { output: to.to_string(), source })?);
         let prefix = match to {
-            Destination::Bucket { prefix, .. } => prefix.clone(),
+            Destination::Bucket(address) => address.prefix().clone(),
             Destination::Directory(_) => Key::default(),
         };
         let run = format!("{:016x}", fastrand::u64(..));

@@ -3,23 +3,13 @@
 use std::{
     cell::Cell,
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use object_store::{Error, ObjectStore, Result, multipart::MultipartStore};
+use object_store::{Error, Result};
+use orbweaver_bucket::Store;
 use tokio::runtime::{Builder, Handle, Runtime};
-
-/// Store with uploads in parts.
-pub(in crate::shards) type Store = Arc<dyn Objects>;
-
-/// Operations of a store, by which the tests replace it.
-pub(in crate::shards) trait Objects: ObjectStore + MultipartStore {}
-
-impl<T: ObjectStore + MultipartStore> Objects for T {}
 
 /// Time between two looks at the flag that stops the export.
 const LOOK: Duration = Duration::from_millis(50);

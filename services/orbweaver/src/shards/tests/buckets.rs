@@ -4,11 +4,9 @@ use std::{io::Write as _, sync::Arc};
 
 use futures::{FutureExt as _, TryStreamExt as _};
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
+use orbweaver_bucket::faulty::{Fault, Faulty, Objects};
 
-use super::{
-    store::{Fault, Faulty, Objects},
-    *,
-};
+use super::*;
 use crate::shards::{manifest::Shard, sink::MANIFEST};
 
 /// Parts of which some shards of the tests have several.

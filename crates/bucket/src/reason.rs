@@ -5,7 +5,8 @@ use std::error::Error;
 use object_store::client::{HttpError, HttpErrorKind};
 
 /// Returns the cause of an error.
-pub(super) fn reason(error: &object_store::Error) -> String {
+#[must_use]
+pub fn reason(error: &object_store::Error) -> String {
     if let object_store::Error::NotImplemented { .. } = error {
         return error.to_string();
     }

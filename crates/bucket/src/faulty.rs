@@ -1,10 +1,10 @@
-//! A store in memory that fails on demand.
+//! A store in memory that fails on demand, for tests.
 
 use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -21,7 +21,8 @@ use object_store::{
 
 /// Failure of a store.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Fault {
+pub enum Fault {
+    /// None.
     #[default]
     None,
     /// All requests fail from this step on; each has one before and one after its effect.
@@ -34,7 +35,7 @@ pub(super) enum Fault {
 
 /// Requests of one run to a store.
 #[derive(Debug, Clone)]
-pub(super) struct Faulty {
+pub struct Faulty {
     inner: Arc<Objects>,
     fault: Fault,
     steps: Arc<AtomicUsize>,
@@ -42,21 +43,25 @@ pub(super) struct Faulty {
 
 /// Objects and uploads, which several runs share.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
-    pub(super) memory: InMemory,
+pub struct Objects {
+    /// Complete objects.
+    pub memory: InMemory,
     /// Number of the parts of each incomplete upload.
-    pub(super) uploads: Mutex<BTreeMap<String, usize>>,
+    pub uploads: Mutex<BTreeMap<String, usize>>,
     /// Number of the uploads that were begun.
-    pub(super) begun: AtomicUsize,
+    pub begun: AtomicUsize,
 }
 
 impl Faulty {
-    pub(super) fn new(inner: &Arc<Objects>, fault: Fault) -> Arc<Self> {
+    /// Creates the requests of a run with a fault.
+    #[must_use]
+    pub fn new(inner: &Arc<Objects>, fault: Fault) -> Arc<Self> {
         Arc::new(Self { inner: Arc::clone(inner), fault, steps: Arc::default() })
     }
 
     /// Returns the number of requests.
-    pub(super) fn requests(&self) -> usize {
+    #[must_use]
+    pub fn requests(&self) -> usize {
         self.steps.load(Ordering::SeqCst) / 2
     }
 
@@ -135,7 +140,7 @@ impl MultipartStore for Faulty {
     async fn create_multipart(&self, path: &Path) -> Result<String> {
         let create = async {
             let id = self.inner.memory.create_multipart(path).await?;
-            self.inner.uploads.lock().unwrap().insert(id.clone(), 0);
+            self.inner.uploads.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), 0);
             self.inner.begun.fetch_add(1, Ordering::SeqCst);
             Ok(id)
         };
@@ -145,7 +150,7 @@ impl MultipartStore for Faulty {
     async fn put_part(&self, path: &Path, id: &String, number: usize, text: PutPayload) -> Result<PartId> {
         let put = async {
             let gone = || Error::NotFound { path: path.to_string(), source: "no such upload".into() };
-            *self.inner.uploads.lock().unwrap().get_mut(id).ok_or_else(gone)? += 1;
+            *self.inner.uploads.lock().unwrap_or_else(PoisonError::into_inner).get_mut(id).ok_or_else(gone)? += 1;
             self.inner.memory.put_part(path, id, number, text).await
         };
         self.request(put).await
@@ -153,7 +158,7 @@ impl MultipartStore for Faulty {
 
     async fn complete_multipart(&self, path: &Path, id: &String, parts: Vec<PartId>) -> Result<PutResult> {
         let complete = async {
-            assert_eq!(self.inner.uploads.lock().unwrap().remove(id), Some(parts.len()));
+            assert_eq!(self.inner.uploads.lock().unwrap_or_else(PoisonError::into_inner).remove(id), Some(parts.len()));
             self.inner.memory.complete_multipart(path, id, parts).await
         };
         self.request(complete).await
@@ -162,7 +167,7 @@ impl MultipartStore for Faulty {
     async fn abort_multipart(&self, path: &Path, id: &String) -> Result<()> {
         let abort = async {
             let gone = || Error::NotFound { path: path.to_string(), source: "no such upload".into() };
-            self.inner.uploads.lock().unwrap().remove(id).ok_or_else(gone)?;
+            self.inner.uploads.lock().unwrap_or_else(PoisonError::into_inner).remove(id).ok_or_else(gone)?;
             self.inner.memory.abort_multipart(path, id).await
         };
         self.request(abort).await

@@ -1,0 +1,156 @@
+//! Objects of the archive in a store.
+//!
+//! A file has the suffix `.upload` from before the first request on until its object is either in the log of files or
+//! removed: so one without an entry shows that an object, or a part of it, may have to be removed.
+
+use std::{
+    fmt, fs,
+    fs::File,
+    io::{self, ErrorKind, Read as _},
+    path::Path,
+};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use object_store::{Error, ObjectStoreExt as _, PutMode, PutOptions, path::Path as Key};
+use orbweaver_bucket::{Address, Store, connect_by_environment, reason};
+use tokio::runtime::Handle;
+
+use crate::{ArchiveError, disk, file_name::FileName};
+
+/// Size of a part of an object but the last. Stores demand at least 5 MiB, and some that all are equal; an upload has at
+/// most 10,000 parts, which are 78 GiB.
+const PART_BYTES: usize = 8 << 20;
+
+/// Maximum number of parts of an object that are being sent, each of which takes memory.
+const MAX_SENDING: usize = 2;
+
+/// Prefix in a bucket, used from blocking threads.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    address: Address,
+    store: Store,
+    part_bytes: usize,
+    runtime: Handle,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    /// Connects to the store that the environment describes, without a request.
+    pub(crate) fn connect(address: &str) -> Result<Self, ArchiveError> {
+        let address: Address = address.parse()?;
+        let store = connect_by_environment(address.bucket())?;
+        Ok(Self::on(store, address, PART_BYTES))
+    }
+
+    /// Creates a prefix on a store, with objects in parts of this size.
+    pub(crate) fn on(store: Store, address: Address, part_bytes: usize) -> Self {
+        Self { address, store, part_bytes, runtime: Handle::current() }
+    }
+
+    /// Checks that the store can be used.
+    pub(crate) fn check(&self) -> Result<(), ArchiveError> {
+        let first = async { self.store.list(Some(self.address.prefix())).try_next().await };
+        let failed = |error: Error| ArchiveError::Store {
+            object: self.address.to_string(),
+            action: "list the objects",
+            reason: reason(&error),
+        };
+        self.wait(first).map(drop).map_err(failed)
+    }
+
+    /// Uploads a durable file. Readers see the object once it is complete.
+    pub(crate) fn upload(&self, root: &Path, name: &FileName) -> Result<(), ArchiveError> {
+        let path = root.join(name.upload_path());
+        let mut file = File::open(&path).map_err(ArchiveError::io(&path, "read"))?;
+        let first = part(&mut file, self.part_bytes).map_err(ArchiveError::io(&path, "read"))?;
+        let key = self.address.key(&name.path());
+        if first.len() < self.part_bytes {
+            return self.wait(self.put(&key, first)).map_err(self.failed(name, "upload"));
+        }
+        let id = self.wait(self.store.create_multipart(&key)).map_err(self.failed(name, "upload"))?;
+        // The store shows an incomplete upload by its id alone.
+        disk::write_durably(root, &name.upload_id_path(), &id)?;
+        self.wait(self.send(&key, &id, first, file)).map_err(self.failed(name, "upload"))
+    }
+
+    /// Removes the object of a file, complete or not, if there is one.
+    pub(crate) fn remove(&self, root: &Path, name: &FileName) -> Result<(), ArchiveError> {
+        let (key, path) = (self.address.key(&name.path()), root.join(name.upload_id_path()));
+        let id = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            id => Some(id.map_err(ArchiveError::io(&path, "read"))?),
+        };
+        let removed = self.wait(async {
+            if let Some(id) = id {
+                // After its completion the upload does not exist any more.
+                found(self.store.abort_multipart(&key, &id).await)?;
+            }
+            found(self.store.delete(&key).await)
+        });
+        removed.map_err(self.failed(name, "delete"))
+    }
+
+    /// Waits for a request.
+    #[expect(clippy::disallowed_methods, reason = "jobs run on blocking threads, while the runtime drives the request")]
+    fn wait<T>(&self, request: impl Future<Output = T>) -> T {
+        self.runtime.block_on(request)
+    }
+
+    /// Writes an object of one part.
+    async fn put(&self, key: &Key, content: Vec<u8>) -> Result<(), Error> {
+        let put = |mode: PutMode| {
+            self.store.put_opts(key, content.clone().into(), PutOptions { mode, ..PutOptions::default() })
+        };
+        match put(PutMode::Create).await {
+            // By the setting AWS_CONDITIONAL_PUT=disabled. Names are unique.
+            Err(Error::NotImplemented { .. }) => put(PutMode::Overwrite).await.map(drop),
+            // An attempt whose response was lost may have succeeded before the one that failed.
+            Err(Error::AlreadyExists { path, source }) => {
+                let existing = self.store.get(key).await?.bytes().await?;
+                if existing == content { Ok(()) } else { Err(Error::AlreadyExists { path, source }) }
+            }
+            written => written.map(drop),
+        }
+    }
+
+    /// Sends an object in parts, and completes it.
+    async fn send(&self, key: &Key, id: &String, first: Vec<u8>, mut file: File) -> Result<(), Error> {
+        let mut next = Some(Ok(first));
+        let parts = std::iter::from_fn(|| {
+            let part = next.take().unwrap_or_else(|| part(&mut file, self.part_bytes));
+            part.map(|part| (!part.is_empty()).then_some(part)).transpose()
+        });
+        let sent = stream::iter(parts.enumerate())
+            .map(|(number, part)| async move {
+                let part = part.map_err(|error| Error::Generic { store: "file", source: error.into() })?;
+                self.store.put_part(key, id, number, part.into()).await
+            })
+            .buffered(MAX_SENDING)
+            .try_collect()
+            .await?;
+        self.store.complete_multipart(key, id, sent).await.map(drop)
+    }
+
+    /// Returns a function that names the object and the operation of an error.
+    fn failed(&self, name: &FileName, action: &'static str) -> impl FnOnce(Error) -> ArchiveError {
+        let object = format!("{}/{}", self.address, name.path());
+        move |error| ArchiveError::Store { object, action, reason: reason(&error) }
+    }
+}
+
+/// Reads a part; a shorter one is the last.
+fn part(file: &mut File, part_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut part = vec![];
+    file.take(part_bytes as u64).read_to_end(&mut part)?;
+    Ok(part)
+}
+
+/// Ignores an object or upload that does not exist.
+fn found(result: Result<(), Error>) -> Result<(), Error> {
+    if matches!(result, Err(Error::NotFound { .. })) { Ok(()) } else { result }
+}
