@@ -3,63 +3,44 @@
 //! SimHash (Charikar, "Similarity Estimation Techniques from Rounding Algorithms", 2002) of the distinct words: the fewer words
 //! differ, the fewer bits do. How often and in which order they occur does not matter.
 
-use std::collections::HashSet;
-
 use orbweaver_messages::TextSignature;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Minimum number of distinct words of a text with a signature: too many shorter ones are similar.
 const MIN_WORDS: usize = 20;
-/// Maximum number of distinct words that count: the first ones.
-const MAX_WORDS: usize = 20_000;
+/// Maximum number of words that count: the first ones.
+const MAX_WORDS: usize = 100_000;
 
 /// Returns the signature of a text; `None` if it is too short. Case and punctuation do not matter.
 pub(crate) fn signature(text: &str) -> Option<TextSignature> {
-    let mut words = Words::default();
-    let mut word = String::new();
-    for part in text.split(|char: char| !char.is_alphanumeric()).filter(|part| !part.is_empty()) {
-        word.clear();
-        word.extend(part.chars().flat_map(char::to_lowercase));
+    let text = text.to_lowercase();
+    let mut words: Vec<u64> = vec![];
+    for word in text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        if words.len() >= MAX_WORDS {
+            break;
+        }
         if word.contains(is_unspaced) {
             // Without a dictionary: pairs of characters.
             let ends = word.char_indices().map(|(start, _)| start).skip(2).chain([word.len()]);
-            word.char_indices().zip(ends).for_each(|((start, _), end)| words.add(&word[start..end]));
+            let pairs = word.char_indices().zip(ends).map(|((start, _), end)| xxh3_64(&word.as_bytes()[start..end]));
+            words.extend(pairs.take(MAX_WORDS));
         } else {
-            words.add(&word);
-        }
-        if words.known.len() >= MAX_WORDS {
-            break;
+            words.push(xxh3_64(word.as_bytes()));
         }
     }
-    (words.known.len() >= MIN_WORDS).then(|| words.signature())
+    words.sort_unstable();
+    words.dedup();
+    (words.len() >= MIN_WORDS).then(|| majority(&words))
 }
 
-/// Distinct words of a text, and their sums.
-struct Words {
-    known: HashSet<u64>,
-    /// For each bit, the number of words whose hash has it.
-    counts: [u32; 64],
-}
-
-impl Default for Words {
-    fn default() -> Self {
-        Self { known: HashSet::new(), counts: [0; 64] }
+/// Returns the bits that more than half of the hashes have.
+fn majority(hashes: &[u64]) -> TextSignature {
+    let mut counts = [0_usize; 64];
+    for hash in hashes {
+        // Without a branch.
+        counts.iter_mut().enumerate().for_each(|(bit, count)| *count += usize::from(hash >> bit & 1 == 1));
     }
-}
-
-impl Words {
-    fn add(&mut self, word: &str) {
-        let hash = xxh3_64(word.as_bytes());
-        if self.known.insert(hash) {
-            // The lowest bit of the count, without a branch.
-            self.counts.iter_mut().enumerate().for_each(|(bit, count)| *count += u32::from(hash >> bit & 1 == 1));
-        }
-    }
-
-    fn signature(&self) -> TextSignature {
-        let has = |count: u32| count as usize * 2 > self.known.len();
-        TextSignature(self.counts.iter().rev().fold(0, |bits, count| bits << 1 | u64::from(has(*count))))
-    }
+    TextSignature(counts.iter().rev().fold(0, |bits, count| bits << 1 | u64::from(count * 2 > hashes.len())))
 }
 
 /// Returns `true` for letters of scripts without spaces between words: Thai to Tibetan, Myanmar, Khmer, and those of China and Japan.

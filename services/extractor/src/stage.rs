@@ -118,7 +118,7 @@ impl Stage for ExtractorStage {
         match (key.and_then(parse_signature_key).ok_or_else(|| "its key is no signature key".to_owned()), signature) {
             (Ok(page), Ok(signature)) => {
                 let originals = self.originals.entry(partition).or_default();
-                originals.record(page, signature, self.config.near_duplicate_pages);
+                originals.restore(page, signature, self.config.near_duplicate_pages);
             }
             (Err(reason), _) | (_, Err(reason)) => tracing::error!(
                 topic_partition = %record.tp, offset = record.offset, reason,

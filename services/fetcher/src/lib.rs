@@ -19,7 +19,7 @@
 //! | `profile` | settings of the requests of each crawl |
 //! | `classify` | meaning of a response: pure |
 //! | `substitute` | pages sent instead of the requested one, by headers and content: pure |
-//! | `text_hash` | hash of the text of a page, to tell changes of the text from others (pure) |
+//! | `text_hash` | hash of the text of a page, which distinguishes changes of the text from others (pure) |
 //! | `robots` | meaning of the response to a request for robots.txt: pure |
 //! | `dispatches`, `requests`, `robots_lookups`, `ownership` | parts of its state: pure |
 //! | `sitemaps` | discovery of the sitemaps of sites: pure |

@@ -49,8 +49,8 @@ async fn near_duplicates_name_an_unmarked_page_of_their_group_also_after_a_kill(
     let (root, out) = (tempfile::tempdir()?, tempfile::tempdir()?);
     write_web(root.path())?;
     let web = ToyWeb::start_directory(root.path(), &Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
-    let running = Orbweaver::crawl(web.start_url(), out.path(), "--near-duplicates --rate 10/s")?.start()?;
-    until("some pages are requested", PATIENCE, || Ok(web.log().count() > 25)).await?;
+    let mut running = Orbweaver::crawl(web.start_url(), out.path(), "--near-duplicates --rate 20")?.start()?;
+    until("some pages are requested", PATIENCE, || Ok(web.log().count() > 25 || !running.runs()?)).await?;
     running.kill().await?;
     let ended = Orbweaver::crawl(web.start_url(), out.path(), "--near-duplicates")?.end(PATIENCE).await?;
     ended.expect(0, &["near duplicates"])?;
