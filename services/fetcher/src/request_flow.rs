@@ -107,7 +107,7 @@ impl FetcherStage {
                 let profile = self.profiles.of(&crawl).clone();
                 let room = body_room(active, &profile, self.config.record_limit);
                 let (url, cookie) = (active.url.clone(), active.cookies.header());
-                let known = active.known().cloned();
+                let known = active.known().cloned().map(Box::new);
                 (Request { url, purpose: active.purpose(), cookie, known, profile, destination }, room)
             }
             FetchTarget::Robots(key, url) => {

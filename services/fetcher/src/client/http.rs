@@ -212,7 +212,7 @@ impl HttpClient {
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let mut asked = reqwest::Request::new(Method::GET, url);
-        *asked.headers_mut() = profile.request_headers(cookie.as_deref(), known.as_ref());
+        *asked.headers_mut() = profile.request_headers(cookie.as_deref(), known.as_deref());
         asked.headers_mut().entry(header::ACCEPT_ENCODING).or_insert(HeaderValue::from_static(ACCEPTED));
         Some(asked)
     }

@@ -49,7 +49,7 @@ pub struct Request {
     /// Value of the header `Cookie`, if any.
     pub cookie: Option<String>,
     /// Known version of the page: the response may have status 304 if it has not changed.
-    pub known: Option<PageVersion>,
+    pub known: Option<Box<PageVersion>>,
     /// Settings of its crawl.
     pub profile: Arc<RequestProfile>,
     pub destination: Destination,

@@ -28,7 +28,7 @@ fn write_web(root: &Path) -> Result<()> {
     let mut links = String::new();
     for group in 0..GROUPS {
         let words: Vec<u64> = (0..WORDS).map(|_| dice.roll(0, 5_000)).collect();
-        for (name, percent) in SIMILAR.map(|name| (name, 2)).into_iter().chain([("far", 80)]) {
+        for (name, percent) in SIMILAR.map(|name| (name, 1)).into_iter().chain([("far", 80)]) {
             let text: Vec<String> = changed(&words, percent, &mut dice).iter().map(|word| format!("w{word}")).collect();
             let page = format!("<title>{group} {name}</title><article><p>{}.</p></article>", text.join(" "));
             fs::write(root.join(format!("{group}-{name}.html")), page)?;
