@@ -98,15 +98,19 @@ fn holds(scenario: impl Fn(u64) -> Scenario, seeds: std::ops::Range<u64>, harm: 
     }
 }
 
-/// Asserts that, without the rule, one of these seeds shows the harm.
-fn fails_without(rule: Rule, scenario: impl Fn(u64) -> Scenario, seeds: std::ops::Range<u64>, harm: Harm) {
+/// Number of seeds that are searched for harm. Some schedules show it in one of seven seeds, and any change of the pipeline
+/// makes other seeds show it.
+const SEARCHED: u64 = 300;
+
+/// Asserts that, without the rule, a seed shows the harm.
+fn fails_without(rule: Rule, scenario: impl Fn(u64) -> Scenario, harm: Harm) {
     let counts = Counts::new().unwrap();
-    let found = seeds.clone().any(|seed| {
+    let found = (0..SEARCHED).any(|seed| {
         let mut scenario = scenario(seed);
         scenario.broken = std::mem::take(&mut scenario.broken).and(rule);
         harm(&run(scenario, &counts))
     });
-    assert!(found, "none of the seeds {seeds:?} needs {rule:?}");
+    assert!(found, "none of the first {SEARCHED} seeds needs {rule:?}");
 }
 
 /// Another service appends at offset 100, the owner's own tombstone is acknowledged at 101, and the owner is killed.
@@ -119,7 +123,7 @@ fn another_service_writes_between(seed: u64) -> Scenario {
 #[test]
 fn what_another_service_wrote_below_an_own_record_is_seen() {
     holds(another_service_writes_between, 0..20, violated);
-    fails_without(Rule::Positions, another_service_writes_between, 0..20, violated);
+    fails_without(Rule::Positions, another_service_writes_between, violated);
 }
 
 /// Appends of normalizer-dedup fail or are interrupted by kills after a part of a batch has landed.
@@ -138,7 +142,7 @@ fn one_of_n_produces_fails(seed: u64) -> Scenario {
 #[test]
 fn a_url_whose_produce_failed_is_not_known_to_the_retry() {
     holds(one_of_n_produces_fails, 0..20, violated);
-    fails_without(Rule::Acknowledged, one_of_n_produces_fails, 0..40, violated);
+    fails_without(Rule::Acknowledged, one_of_n_produces_fails, violated);
 }
 
 fn two_partitions(seed: u64) -> Scenario {
@@ -150,7 +154,7 @@ fn two_partitions(seed: u64) -> Scenario {
 #[test]
 fn an_outcome_that_goes_elsewhere_never_ends_its_lease() {
     holds(two_partitions, 0..5, violated);
-    fails_without(Rule::Partition, two_partitions, 0..1, violated);
+    fails_without(Rule::Partition, two_partitions, violated);
 }
 
 /// The fetchers are unavailable for longer than several leases.
@@ -172,13 +176,13 @@ fn repeats_more_than_was_in_flight(report: &Report) -> bool {
 #[test]
 fn when_the_fetchers_were_away_for_an_hour_no_url_is_fetched_again_and_again() {
     holds(fetchers_away, 0..20, repeats_more_than_was_in_flight);
-    fails_without(Rule::Expiry, fetchers_away, 0..20, repeats_more_than_was_in_flight);
+    fails_without(Rule::Expiry, fetchers_away, repeats_more_than_was_in_flight);
 }
 
 #[test]
 fn two_readings_prove_completion_and_one_does_not() {
     holds(calm, 0..30, violated);
-    fails_without(Rule::TwoReadings, calm, 0..300, violated);
+    fails_without(Rule::TwoReadings, calm, violated);
 }
 
 fn frontier_killed(seed: u64) -> Scenario {
@@ -190,7 +194,7 @@ fn frontier_killed(seed: u64) -> Scenario {
 #[test]
 fn after_a_restore_reading_goes_on_at_its_end_while_the_commit_stays() {
     holds(frontier_killed, 0..20, violated);
-    fails_without(Rule::CommitPoint, frontier_killed, 0..20, violated);
+    fails_without(Rule::CommitPoint, frontier_killed, violated);
 }
 
 /// Each page fails once and has two attempts; the frontier is killed at its writes.
