@@ -12,8 +12,8 @@ use std::collections::{HashMap, VecDeque};
 use orbweaver_messages::{SignatureGroup, TextSignature};
 use orbweaver_url::Fingerprint;
 
-/// Maximum number of differing bits: with 2, 5 and 10 % of the words changed the recall is 0.99, 0.96 and 0.76, and of 141,710 pairs of
-/// unrelated pages none is that similar (docs/adr/0066-near-duplicates.md).
+/// Maximum number of differing bits: with 2, 5 and 10 % of the words changed the recall is 0.99, 0.96 and 0.76, and of
+/// 141,710 pairs of unrelated pages none is that similar (docs/adr/0066-near-duplicates.md).
 const MAX_DISTANCE: u32 = 10;
 
 /// Originals of a partition, up to a maximum number: the oldest ones are dropped.

@@ -3,7 +3,9 @@
 use orbweaver_extractor::job::{ExtractDone, ExtractJob};
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorStage};
 use orbweaver_log::{ConsumerRecord, Record};
-use orbweaver_messages::{BodyEncoding, CRAWL_HEADER, Document, NEAR_DUPLICATE_HEADER, PageSignature, decode, topic};
+use orbweaver_messages::{
+    BodyEncoding, CRAWL_HEADER, Document, NEAR_DUPLICATE_HEADER, Page, PageSignature, decode, topic,
+};
 use orbweaver_stage::{Actions, Origin, Stage, Step, Worker};
 use orbweaver_store::Write;
 use orbweaver_url::Fingerprint;
@@ -89,25 +91,44 @@ async fn a_near_duplicate_names_the_first_page_in_its_document_and_a_header() {
     assert!(signatures.iter().all(|record| header(record, CRAWL_HEADER) == Some((CRAWL_HEADER, "main".into()))));
 }
 
-#[tokio::test]
-async fn a_crawl_decides_whether_its_documents_are_marked() {
-    let off = ExtractorConfig { near_duplicates: false, ..config() };
-    let mut stage = open_stage(off.clone());
-    let (worker, _) = worker(off);
-    let mut marked = vec![];
-    for (number, near_duplicates) in [(1, None), (2, Some(true)), (3, Some(true)), (4, Some(false))] {
+/// Returns the documents of the same article on these pages, which a change distinguishes.
+async fn same_article(config: ExtractorConfig, changes: &[fn(&mut Page)]) -> Vec<Document> {
+    let mut stage = open_stage(config.clone());
+    let (worker, _) = worker(config);
+    let mut documents = vec![];
+    for (number, change) in changes.iter().enumerate() {
         let body = article(number, 0);
         let mut page = page(&format!("http://a.test/{number}"), body.as_bytes(), BodyEncoding::Identity);
-        page.near_duplicates = near_duplicates;
+        change(&mut page);
         let record = delivered(number as u64, Some(&page), Some(body.as_bytes()));
         let mut actions: Actions<ExtractJob, Write> = Actions::default();
         stage.receive(vec![record], NOW, &mut actions).unwrap();
         let result = done(actions.jobs.pop().unwrap(), &worker).await;
         stage.job_done(result, NOW, &mut actions).unwrap();
         let Some(Step::Produce(records)) = actions.plans.pop().unwrap().steps.pop() else { panic!("no document") };
-        marked.push((document(&records[0]).signature.is_some(), document(&records[0]).near_duplicate_of));
+        documents.push(document(&records[0]));
     }
-    assert_eq!(marked, [(false, None), (true, None), (true, Some(fingerprint(2))), (false, None)]);
+    documents
+}
+
+#[tokio::test]
+async fn a_crawl_decides_whether_its_documents_are_marked() {
+    let off = ExtractorConfig { near_duplicates: false, ..config() };
+    let (on, off_for): (fn(&mut Page), fn(&mut Page)) =
+        (|page| page.near_duplicates = Some(true), |page| page.near_duplicates = Some(false));
+    let documents = same_article(off, &[|_| {}, on, on, off_for]).await;
+    let marked: Vec<_> =
+        documents.iter().map(|document| (document.signature.is_some(), document.near_duplicate_of)).collect();
+    assert_eq!(marked, [(false, None), (true, None), (true, Some(fingerprint(1))), (false, None)]);
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_and_crawls_are_not_compared() {
+    let other_crawl: fn(&mut Page) = |page| page.context.crawl = "other".parse().unwrap();
+    let documents =
+        same_article(config(), &[|_| {}, |page| page.context.site = "b.test".into(), other_crawl, |_| {}]).await;
+    let originals: Vec<_> = documents.iter().map(|document| document.near_duplicate_of).collect();
+    assert_eq!(originals, [None, None, None, Some(fingerprint(0))]);
 }
 
 #[tokio::test]
