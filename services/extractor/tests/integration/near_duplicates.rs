@@ -114,9 +114,8 @@ async fn same_article(config: ExtractorConfig, changes: &[fn(&mut Page)]) -> Vec
 #[tokio::test]
 async fn a_crawl_decides_whether_its_documents_are_marked() {
     let off = ExtractorConfig { near_duplicates: false, ..config() };
-    let (on, off_for): (fn(&mut Page), fn(&mut Page)) =
-        (|page| page.near_duplicates = Some(true), |page| page.near_duplicates = Some(false));
-    let documents = same_article(off, &[|_| {}, on, on, off_for]).await;
+    let on: fn(&mut Page) = |page| page.near_duplicates = Some(true);
+    let documents = same_article(off, &[|_| {}, on, on, |page| page.near_duplicates = Some(false)]).await;
     let marked: Vec<_> =
         documents.iter().map(|document| (document.signature.is_some(), document.near_duplicate_of)).collect();
     assert_eq!(marked, [(false, None), (true, None), (true, Some(fingerprint(1))), (false, None)]);
