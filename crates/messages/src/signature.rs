@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// Record header with the fingerprint of the page of which a document is a near duplicate, as text.
 pub const NEAR_DUPLICATE_HEADER: &str = "near_duplicate_of";
 
-/// Signature of a text: signatures of similar texts differ in few bits. Written as 16 lower-case hexadecimal digits.
+/// Signature of a text: signatures of similar texts differ in few bits. Written as 32 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct TextSignature(pub u64);
+pub struct TextSignature(pub u128);
 
 /// Error of a text that is not a signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a signature; a signature is 16 hexadecimal digits")]
+#[error("`{0}` is not a signature; a signature is 32 hexadecimal digits")]
 pub struct TextSignatureError(pub String);
 
 impl TextSignature {
@@ -28,7 +28,7 @@ impl TextSignature {
 
 impl fmt::Display for TextSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        write!(f, "{:032x}", self.0)
     }
 }
 
@@ -36,8 +36,8 @@ impl FromStr for TextSignature {
     type Err = TextSignatureError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = (text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(text);
-        let bits = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let digits = (text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(text);
+        let bits = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
         bits.map(Self).ok_or_else(|| TextSignatureError(text.to_owned()))
     }
 }
@@ -97,12 +97,13 @@ mod tests {
 
     #[test]
     fn signatures_and_keys_survive_a_round_trip_and_other_text_is_an_error() {
-        let signature = TextSignature(0x0123_4567_89ab_cdef);
-        assert_eq!(signature.to_string(), "0123456789abcdef");
-        assert_eq!("0123456789abcdef".parse(), Ok(signature));
-        assert_eq!(signature.distance(TextSignature(0x0123_4567_89ab_cde0)), 4);
-        for wrong in ["", "0123456789abcde", "0123456789abcdef0", "+123456789abcdef", "0123456789abcdeg"] {
-            assert_eq!(wrong.parse::<TextSignature>(), Err(TextSignatureError(wrong.to_owned())));
+        let signature = TextSignature(0x0123_4567_89ab_cdef << 64);
+        assert_eq!(signature.to_string(), "0123456789abcdef0000000000000000");
+        assert_eq!("0123456789abcdef0000000000000000".parse(), Ok(signature));
+        assert_eq!(signature.distance(TextSignature(0x0123_4567_89ab_cde0 << 64)), 4);
+        let digits = "0123456789abcdef0123456789abcde";
+        for wrong in ["", digits, &format!("{digits}f0"), &format!("{digits}g"), &format!("+{digits}")] {
+            assert_eq!(wrong.parse::<TextSignature>(), Err(TextSignatureError(wrong.to_owned())), "{wrong}");
         }
         let (crawl, site) = ("docs".parse().unwrap(), SiteName::from("a.test"));
         let (group, page) = (SignatureGroup::of(&crawl, &site), Fingerprint::of(&crawl, "http://a.test/"));

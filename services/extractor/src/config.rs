@@ -57,7 +57,7 @@ pub struct ExtractorConfig {
     pub near_duplicates: bool,
     /// Maximum number of pages per partition with which others are compared; the oldest ones are dropped.
     ///
-    /// A page takes 32 to 64 bytes of memory.
+    /// A page takes 40 to 80 bytes of memory.
     #[serde(with = "Count::<1, 100_000_000>")]
     pub near_duplicate_pages: usize,
     /// Maximum size of a body; the rest is not read.
