@@ -1,6 +1,6 @@
 //! Documents that are marked as near duplicates, and their originals in `crawl.signatures`.
 
-use orbweaver_extractor::job::{ExtractDone, ExtractJob};
+use orbweaver_extractor::job::ExtractJob;
 use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorStage};
 use orbweaver_log::{ConsumerRecord, Record};
 use orbweaver_messages::{
@@ -28,10 +28,18 @@ fn fetched(number: usize, body: &str) -> (Origin, ConsumerRecord) {
     delivered(number as u64, Some(&page), Some(body.as_bytes()))
 }
 
-async fn done(job: ExtractJob, worker: &BlockingWorker) -> ExtractDone {
+/// Returns the actions for a page.
+async fn extracted(
+    stage: &mut ExtractorStage,
+    worker: &BlockingWorker,
+    page: (Origin, ConsumerRecord),
+) -> Actions<ExtractJob, Write> {
+    let mut actions = Actions::default();
+    stage.receive(vec![page], NOW, &mut actions).unwrap();
     let (results, mut finished) = unbounded_channel();
-    worker.start(job, &results);
-    finished.recv().await.unwrap()
+    worker.start(actions.jobs.pop().unwrap(), &results);
+    stage.job_done(finished.recv().await.unwrap(), NOW, &mut actions).unwrap();
+    actions
 }
 
 /// Extracts pages one by one; returns the records of signatures and the documents' records.
@@ -39,10 +47,7 @@ async fn extract(stage: &mut ExtractorStage, pages: &[(usize, String)]) -> (Vec<
     let (worker, _) = worker(config());
     let (mut signatures, mut documents) = (vec![], vec![]);
     for (number, body) in pages {
-        let mut actions: Actions<ExtractJob, Write> = Actions::default();
-        stage.receive(vec![fetched(*number, body)], NOW, &mut actions).unwrap();
-        let result = done(actions.jobs.pop().unwrap(), &worker).await;
-        stage.job_done(result, NOW, &mut actions).unwrap();
+        let mut actions = extracted(stage, &worker, fetched(*number, body)).await;
         let mut steps = actions.plans.pop().unwrap().steps.into_iter();
         assert!(matches!(steps.next(), Some(Step::Perform(_))));
         let produced: Vec<Vec<Record>> =
@@ -101,10 +106,7 @@ async fn same_article(config: ExtractorConfig, changes: &[fn(&mut Page)]) -> Vec
         let mut page = page(&format!("http://a.test/{number}"), body.as_bytes(), BodyEncoding::Identity);
         change(&mut page);
         let record = delivered(number as u64, Some(&page), Some(body.as_bytes()));
-        let mut actions: Actions<ExtractJob, Write> = Actions::default();
-        stage.receive(vec![record], NOW, &mut actions).unwrap();
-        let result = done(actions.jobs.pop().unwrap(), &worker).await;
-        stage.job_done(result, NOW, &mut actions).unwrap();
+        let mut actions = extracted(&mut stage, &worker, record).await;
         let Some(Step::Produce(records)) = actions.plans.pop().unwrap().steps.pop() else { panic!("no document") };
         documents.push(document(&records[0]));
     }
@@ -168,10 +170,7 @@ async fn a_marked_document_holds_its_memory_until_it_is_dropped() {
     let mut stage = open_stage(config());
     let (worker, in_use) = worker(config());
     for number in [1, 2] {
-        let mut actions: Actions<ExtractJob, Write> = Actions::default();
-        stage.receive(vec![fetched(number, &article(number, 0))], NOW, &mut actions).unwrap();
-        let result = done(actions.jobs.pop().unwrap(), &worker).await;
-        stage.job_done(result, NOW, &mut actions).unwrap();
+        let actions = extracted(&mut stage, &worker, fetched(number, &article(number, 0))).await;
         let Some(Step::Produce(records)) = actions.plans[0].steps.last() else { panic!("no document") };
         assert_eq!(document(&records[0]).near_duplicate_of.is_some(), number == 2);
         assert!(in_use() > 0);
@@ -186,10 +185,7 @@ async fn a_marked_document_fits_its_record() {
     let mut stage = open_stage(limited.clone());
     let (worker, _) = worker(limited.clone());
     for number in [1, 2] {
-        let mut actions: Actions<ExtractJob, Write> = Actions::default();
-        stage.receive(vec![fetched(number, &article(number, 0))], NOW, &mut actions).unwrap();
-        let result = done(actions.jobs.pop().unwrap(), &worker).await;
-        stage.job_done(result, NOW, &mut actions).unwrap();
+        let actions = extracted(&mut stage, &worker, fetched(number, &article(number, 0))).await;
         let Some(Step::Produce(records)) = actions.plans[0].steps.last() else { panic!("no document") };
         assert!(document(&records[0]).truncated.text);
         assert_eq!(document(&records[0]).near_duplicate_of.is_some(), number == 2);
