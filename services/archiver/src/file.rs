@@ -138,8 +138,8 @@ impl CrawlFile {
         self.file.as_ref().filter(|_| is_open).map(|file| file.written_at)
     }
 
-    /// Returns the number of records and files that wait for a step. None do during an upload: its requests have limits of
-    /// their own, and it may take longer than a stall.
+    /// Returns the number of records and files that wait for a step. None do during an upload: each request has limits, and
+    /// an upload may take longer than a stall.
     pub(crate) fn due(&self) -> usize {
         if self.phase == Phase::Uploading {
             return 0;
