@@ -67,7 +67,8 @@ fn mixed(mut bits: u64) -> u64 {
     bits ^ bits >> 33
 }
 
-/// Returns `true` for letters of scripts without spaces between words: Thai to Tibetan, Myanmar, Khmer, and those of China and Japan.
+/// Returns `true` for letters of scripts without spaces between words: Thai to Tibetan, Myanmar, Khmer, and those of China
+/// and Japan.
 fn is_unspaced(char: char) -> bool {
     matches!(char, '\u{e00}'..='\u{fff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
         | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
