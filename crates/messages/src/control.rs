@@ -87,6 +87,9 @@ pub struct CrawlDefinition {
     /// Maximum link depth from a seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u16>,
+    /// Whether links that lead out of the crawl are requested once, without their bodies.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub check_external: bool,
     /// Maximum number of pages to fetch, over all partitions. Dispatches in flight may exceed it by a few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pages: Option<u64>,

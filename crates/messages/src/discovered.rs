@@ -21,16 +21,29 @@ pub enum DiscoveryKind {
     Sitemap,
     /// A page needs it to be shown: a picture, style sheet, script or font, or a page within it.
     Requisite,
+    /// A page of the crawl links to it, or redirects there, and it is out of scope: only whether it exists is checked.
+    External,
 }
 
-/// Depth of the requisites of a page. Those of a requisite are one deeper, up to the greatest depth. All links have a
+impl DiscoveryKind {
+    /// Returns `true` if the URL may be a page of the crawl: it is neither a requisite nor external.
+    #[must_use]
+    pub fn is_page(self) -> bool {
+        !matches!(self, Self::Requisite | Self::External)
+    }
+}
+
+/// Depth of the requisites of a page. Those of a requisite are one deeper, below [`EXTERNAL_DEPTH`]. All links have a
 /// lesser one, so that a requisite that is linked too is discovered again as nearer, and becomes a page.
-pub const REQUISITE_DEPTH: u16 = u16::MAX - 2;
+pub const REQUISITE_DEPTH: u16 = EXTERNAL_DEPTH - 3;
+/// Depth of external URLs, the greatest: one that a page needs or that comes into scope is discovered again as nearer.
+pub const EXTERNAL_DEPTH: u16 = u16::MAX;
 
 /// Returns the depth of the requisites of a page, or of a requisite, at `depth`; `None` if they are too deep.
 #[must_use]
 pub fn depth_of_requisites(depth: u16) -> Option<u16> {
-    depth.max(REQUISITE_DEPTH - 1).checked_add(1)
+    let depth = depth.max(REQUISITE_DEPTH - 1).saturating_add(1);
+    (depth < EXTERNAL_DEPTH).then_some(depth)
 }
 
 /// URLs of one site, discovered in one place.
@@ -43,7 +56,8 @@ pub struct Discovered {
     /// Page, robots.txt or sitemap that linked or redirected; absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Link depth of `urls` from the seed, or that of requisites ([`REQUISITE_DEPTH`]); a redirect keeps the depth of its source.
+    /// Link depth of `urls` from the seed, or that of requisites ([`REQUISITE_DEPTH`]) and external URLs ([`EXTERNAL_DEPTH`]); a
+    /// redirect keeps the depth of its source.
     pub depth: u16,
     /// Way in which they were discovered.
     pub sighting: DiscoveryKind,

@@ -39,7 +39,7 @@ pub use control::{
 };
 pub use crawl_event::{CrawlEvent, CrawlEventKind};
 pub use dead_letter::{DeadLetter, STUCK};
-pub use discovered::{Discovered, DiscoveryKind, REQUISITE_DEPTH, depth_of_requisites};
+pub use discovered::{Discovered, DiscoveryKind, EXTERNAL_DEPTH, REQUISITE_DEPTH, depth_of_requisites};
 pub use dispatch::{
     CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
 };

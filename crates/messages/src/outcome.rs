@@ -12,7 +12,7 @@ const REJECTED: &str = "rejected";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
-    /// Status 200 with a page, which is in `crawl.pages`, or with a requisite. Terminal.
+    /// Status 200 with a page, which is in `crawl.pages`, or with a requisite; or an external URL that exists. Terminal.
     Fetched,
     /// Not modified since the last fetch. Terminal.
     Unchanged,

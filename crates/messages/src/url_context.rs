@@ -21,7 +21,7 @@ pub struct UrlContext {
     pub policy: Policy,
     /// Site, computed at admission.
     pub site: SiteName,
-    /// Link depth from the seed, or that of requisites.
+    /// Link depth from the seed, or that of requisites or external URLs.
     pub depth: u16,
     /// Way in which the URL was discovered.
     pub sighting: DiscoveryKind,
@@ -68,10 +68,10 @@ impl UrlContext {
     }
 
     /// Returns `true` if a page may be found that was not fetched before. Limits on the pages of a crawl apply then, and
-    /// not to a revisit or a requisite.
+    /// not to a revisit, a requisite or an external URL.
     #[must_use]
     pub fn may_be_new_page(&self) -> bool {
-        self.visit == 0 && self.sighting != DiscoveryKind::Requisite
+        self.visit == 0 && self.sighting.is_page()
     }
 
     /// Returns the canonical form.

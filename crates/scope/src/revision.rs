@@ -20,6 +20,8 @@ pub struct Revision {
     pub exclude: Option<Vec<String>>,
     /// New depth limit; `Some(None)` for no limit.
     pub max_depth: Option<Option<u16>>,
+    /// Whether links that lead out of the crawl are checked.
+    pub check_external: Option<bool>,
     /// New page limit; `Some(None)` for no limit.
     pub max_pages: Option<Option<u64>>,
     /// New limit of pages per site; `Some(None)` for no limit.
@@ -105,6 +107,7 @@ impl Revision {
             include: self.include.unwrap_or_else(|| current.include.clone()),
             exclude: self.exclude.unwrap_or_else(|| current.exclude.clone()),
             max_depth: self.max_depth.unwrap_or(current.max_depth),
+            check_external: self.check_external.unwrap_or(current.check_external),
             max_pages: self.max_pages.unwrap_or(current.max_pages),
             max_pages_per_site: self.max_pages_per_site.unwrap_or(current.max_pages_per_site),
             max_bytes: self.max_bytes.unwrap_or(current.max_bytes),
@@ -138,6 +141,7 @@ fn deleted(current: &CrawlDefinition) -> CrawlDefinition {
         include: vec![],
         exclude: vec![],
         max_depth: None,
+        check_external: false,
         max_pages: None,
         max_pages_per_site: None,
         max_bytes: None,

@@ -75,6 +75,7 @@ impl PatternError {
 pub struct Rules {
     scope: Scope,
     stopped: bool,
+    checks_external: bool,
     max_depth: Option<u16>,
     include: RegexSet,
     exclude: RegexSet,
@@ -89,6 +90,7 @@ impl Rules {
         Ok(Self {
             scope: definition.scope,
             stopped: definition.stopped,
+            checks_external: definition.check_external,
             max_depth: definition.max_depth,
             include: set("include", &definition.include)?,
             exclude: set("exclude", &definition.exclude)?,
@@ -107,6 +109,12 @@ impl Rules {
         self.stopped
     }
 
+    /// Returns `true` if URLs that are out of scope and linked are checked.
+    #[must_use]
+    pub fn checks_external(&self) -> bool {
+        self.checks_external
+    }
+
     /// Returns `true` if depth is limited. A URL then counts as new again if it is found nearer to a seed.
     #[must_use]
     pub fn limits_depth(&self) -> bool {
@@ -122,14 +130,15 @@ impl Rules {
     /// Returns why the patterns reject a canonical URL, if they do. Exclude takes precedence.
     #[must_use]
     pub fn refusal(&self, canonical: &str) -> Option<RuleRejection> {
-        self.refusal_of_requisite(canonical).or_else(|| {
+        self.refusal_of_no_page(canonical).or_else(|| {
             (!self.include.is_empty() && !self.include.is_match(canonical)).then_some(RuleRejection::NotIncluded)
         })
     }
 
-    /// Returns why the patterns reject the canonical URL of a requisite, if they do: include names pages alone.
+    /// Returns why the patterns reject the canonical URL of a requisite or an external one, if they do: include names pages
+    /// alone.
     #[must_use]
-    pub fn refusal_of_requisite(&self, canonical: &str) -> Option<RuleRejection> {
+    pub fn refusal_of_no_page(&self, canonical: &str) -> Option<RuleRejection> {
         (!self.exclude.is_empty() && self.exclude.is_match(canonical)).then_some(RuleRejection::Excluded)
     }
 }
@@ -181,8 +190,8 @@ mod tests {
             ("http://example.com/docs/?sessionid=1", Some(RuleRejection::Excluded)),
         ] {
             assert_eq!(rules.refusal(url), refusal, "{url}");
-            let of_requisite = refusal.filter(|refusal| *refusal == RuleRejection::Excluded);
-            assert_eq!(rules.refusal_of_requisite(url), of_requisite, "{url}");
+            let of_no_page = refusal.filter(|refusal| *refusal == RuleRejection::Excluded);
+            assert_eq!(rules.refusal_of_no_page(url), of_no_page, "{url}");
         }
         assert_eq!([rules.is_too_deep(2), rules.is_too_deep(3)], [false, true]);
         assert_eq!(Rules::compile(&definition(&[], &[])).unwrap().refusal("http://example.com/"), None);

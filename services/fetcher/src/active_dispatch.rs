@@ -122,6 +122,7 @@ impl ActiveDispatch {
             DiscoveryKind::Sitemap if context.chain.is_empty() && self.before.is_empty() => Purpose::Sitemap,
             DiscoveryKind::Sitemap => Purpose::PageOrSitemap,
             DiscoveryKind::Requisite => Purpose::Requisite,
+            DiscoveryKind::External => Purpose::External,
             DiscoveryKind::Link | DiscoveryKind::Redirect => Purpose::Page,
         }
     }

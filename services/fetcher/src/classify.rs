@@ -8,7 +8,7 @@ use orbweaver_url::{Fingerprint, Url, UrlError};
 
 use crate::{
     active_dispatch::ActiveDispatch,
-    client::{Attempt, Body, FetchError, HttpResponse},
+    client::{Attempt, Body, FetchError, HttpResponse, Purpose},
     substitute::Substitute,
 };
 
@@ -36,6 +36,8 @@ pub(crate) type Reason = Cow<'static, str>;
 pub(crate) enum Verdict {
     /// A page.
     Fetched,
+    /// An external URL that exists.
+    Exists,
     /// The page has not changed.
     Unchanged,
     /// A redirect to another page.
@@ -81,6 +83,7 @@ fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Mil
             refusal(active, (answer, MAX_CHALLENGES), Substitute::Challenge.reason().into(), ended_ms)
         }
         200 if let Some(substitute) = answer.substitute => Verdict::Gone(substitute.reason().into()),
+        200..=299 if active.purpose() == Purpose::External => Verdict::Exists,
         200 if answer.refusal.is_some() => Verdict::Refused(PURPOSE.into()),
         200 => match answer.body {
             Body::Read { .. } if answer.kind != PageKind::Response => Verdict::Fetched,

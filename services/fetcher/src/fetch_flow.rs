@@ -87,7 +87,7 @@ impl FetcherStage {
     fn obey_rules(&mut self, mut active: Box<ActiveDispatch>, rules: &Arc<AgentRules>, at: &mut At<'_>) {
         let delay_ms = self.obeyed_delay(rules);
         active.set_crawl_delay(delay_ms);
-        let is_page = active.purpose() != Purpose::Requisite;
+        let is_page = active.dispatch().context.sighting.is_page();
         if self.profile(&active).sitemaps && is_page && !active.is_elsewhere() {
             let found = self.announced.sitemaps(&active, rules, &self.config.wide_domains, at.now);
             active.records.extend(found.iter().map(|found| found_record(found, self.ownership.partitions)));
@@ -110,10 +110,11 @@ impl FetcherStage {
     }
 
     /// Returns the refusal of the next request by the statements of a robots.txt on the use of its pages. A URL that is
-    /// named as a sitemap is no page.
+    /// named as a sitemap is no page, and nothing is kept of an external one.
     fn refusal_by_robots(&self, active: &ActiveDispatch, rules: &AgentRules) -> Option<PurposeRefusal> {
         let profile = self.profile(active);
-        if profile.purposes.is_empty() || active.purpose() == Purpose::Sitemap {
+        let is_kept = !matches!(active.purpose(), Purpose::Sitemap | Purpose::External);
+        if profile.purposes.is_empty() || !is_kept {
             return None;
         }
         PurposeRefusal::by_robots(profile, rules.refused(&active.url[Position::BeforePath..Position::AfterQuery]))
@@ -301,6 +302,10 @@ impl FetcherStage {
             Verdict::Unchanged => {
                 let mut outcome = attempted(&active, OutcomeKind::Unchanged, None, &attempt);
                 outcome.version = attempt.result.as_ref().ok().and_then(|answer| found_version(&active, answer, None));
+                self.end(&active, &outcome, row_of_end(&outcome, attempt.result.as_ref().ok()), at);
+            }
+            Verdict::Exists => {
+                let outcome = attempted(&active, OutcomeKind::Fetched, None, &attempt);
                 self.end(&active, &outcome, row_of_end(&outcome, attempt.result.as_ref().ok()), at);
             }
             Verdict::Redirected(target) => {

@@ -63,8 +63,10 @@ impl Candidates {
 
     /// Returns the kinds that a body with this content type may be; `None` if it is not read.
     pub(crate) fn of(content_type: Option<&str>, purpose: Purpose, profile: &RequestProfile) -> Option<Self> {
-        if purpose == Purpose::Requisite {
-            return Some(Self::OTHER);
+        match purpose {
+            Purpose::Requisite => return Some(Self::OTHER),
+            Purpose::External => return None,
+            _ => {}
         }
         let media_type = media_type(content_type);
         let kind = kind_of(content_type);
@@ -73,7 +75,7 @@ impl Candidates {
             && match purpose {
                 Purpose::Sitemap | Purpose::PageOrSitemap => true,
                 Purpose::Page => kind == Kind::Unknown || is_xml(media_type) || is_within(media_type, JSON_FEED),
-                Purpose::Robots | Purpose::Requisite => false,
+                Purpose::Robots | Purpose::Requisite | Purpose::External => false,
             };
         let is_page = purpose != Purpose::Sitemap;
         let otherwise = match kind {
@@ -244,10 +246,11 @@ mod tests {
     }
 
     #[test]
-    fn a_requisite_of_any_type_is_read_and_is_no_page() {
+    fn a_requisite_of_any_type_is_read_and_is_no_page_and_an_external_url_is_not_read() {
         for content_type in [None, Some("text/html"), Some("image/png"), Some("text/css"), Some("text/xml")] {
             for body in [b"<p>", RSS, b"\x89PNG"] {
                 assert_eq!(kind(Purpose::Requisite, content_type, body, true), Some(PageKind::Other));
+                assert_eq!(kind(Purpose::External, content_type, body, true), None);
             }
         }
     }

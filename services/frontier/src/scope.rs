@@ -63,7 +63,8 @@ impl CrawlScopes {
 
     /// Returns why a URL is out of scope by now, if it is. A URL is compared only with a later version than the one
     /// that admitted it. The scope that seeds define only grows, so only depth and patterns can exclude a URL. A seed
-    /// is always in scope, a requisite unless it is excluded. No URL of a stopped crawl is.
+    /// is always in scope, a requisite unless it is excluded, and an external URL too while such are checked. No URL of a
+    /// stopped crawl is.
     #[must_use]
     pub fn outside(&self, waiting: &FrontierUrl) -> Option<RuleRejection> {
         let Applied { version, rules, .. } = self.definitions.applied(&waiting.context.crawl)?;
@@ -76,8 +77,10 @@ impl CrawlScopes {
         if self.used.get(&waiting.context.crawl).is_some_and(|used| used > version) {
             return None;
         }
-        if waiting.context.sighting == DiscoveryKind::Requisite {
-            rules.refusal_of_requisite(waiting.context.key())
+        if waiting.context.sighting == DiscoveryKind::External && !rules.checks_external() {
+            Some(RuleRejection::NotIncluded)
+        } else if !waiting.context.sighting.is_page() {
+            rules.refusal_of_no_page(waiting.context.key())
         } else if rules.is_too_deep(waiting.context.depth) {
             Some(RuleRejection::TooDeep)
         } else {

@@ -7,7 +7,7 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Partition};
 use orbweaver_messages::{
-    Discovered, DiscoveryKind, FrontierUrl, Millis, REQUISITE_DEPTH, SeenEntry, Trail, Traps, UrlContext,
+    Discovered, DiscoveryKind, EXTERNAL_DEPTH, FrontierUrl, Millis, REQUISITE_DEPTH, SeenEntry, Trail, Traps, UrlContext,
 };
 use orbweaver_scope::{rank, rank_of_depth};
 use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, admits};
@@ -84,8 +84,8 @@ impl Admission<'_> {
         }
         let is_seed = record.sighting == DiscoveryKind::Seed;
         let by_user = is_seed || record.sighting == DiscoveryKind::Recrawl;
-        let is_any_depth = is_seed || record.sighting == DiscoveryKind::Requisite;
-        if !is_any_depth && self.rules.applied.rules.is_too_deep(record.depth) {
+        // Links beyond the depth limit may be external.
+        if !is_seed && self.is_too_deep(record) && !self.rules.applied.rules.checks_external() {
             self.counts.add(LinkOutcome::TooDeep, urls.len());
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl Admission<'_> {
 
     /// Slow path.
     fn link(&mut self, link: Link<'_>) -> Result<Decision, SeenError> {
-        let Discovered { crawl, site, depth, sighting, chain, .. } = link.record;
+        let Discovered { crawl, site, sighting, chain, .. } = link.record;
         let url = match parse(link.text) {
             Ok(url) => url,
             Err(error) => return Ok(Decision::Made(LinkOutcome::from(&error))),
@@ -148,17 +148,18 @@ impl Admission<'_> {
             }
         }
         // A seed is always in scope. A recently seen link is judged only if it may be admitted again: the rules may
-        // have changed.
-        let mut judged = *sighting == DiscoveryKind::Seed;
-        if !judged && self.recent.get(fingerprint).is_none() {
-            if let Err(end) = self.judge(link.record, &canonical) {
-                return Ok(Decision::Made(end));
+        // have changed. One that was external is judged first, since it is no nearer if it still is.
+        let mut judged = (*sighting == DiscoveryKind::Seed).then_some(As::found(link.record));
+        if judged.is_none() && self.recent.get(fingerprint).is_none_or(|known| known == EXTERNAL_DEPTH) {
+            match self.judge(link.record, &canonical) {
+                Ok(found) => judged = Some(found),
+                Err(end) => return Ok(Decision::Made(end)),
             }
-            judged = true;
         }
+        let depth = judged.map_or(link.record.depth, |found| found.depth);
         let is_again = *sighting == DiscoveryKind::Recrawl;
         if let Some(pending) = self.served.pending.get(fingerprint) {
-            if is_again || self.admits(Some(pending.depth), *depth) {
+            if is_again || self.admits(Some(pending.depth), depth) {
                 // One outstanding write per key (docs/protocol.md#one-write-per-key): decided once the other plan is
                 // durable.
                 return Ok(Decision::Deferred(pending.token));
@@ -168,16 +169,20 @@ impl Admission<'_> {
         }
         let known = match self.recent.get(fingerprint) {
             // The cached depth may be greater than the known one.
-            Some(known) if !is_again && !self.admits(Some(known), *depth) => Some(known),
+            Some(known) if !is_again && !self.admits(Some(known), depth) => Some(known),
             _ => self.served.seen.depth_of(fingerprint)?,
         };
-        if let Some(known) = known.filter(|_| !is_again && !self.admits(known, *depth)) {
+        if let Some(known) = known.filter(|_| !is_again && !self.admits(known, depth)) {
             self.recent.insert(fingerprint, known);
             self.recent.insert(link.as_found, known);
             return Ok(Decision::Made(LinkOutcome::Duplicate));
         }
-        if !judged && let Err(end) = self.judge(link.record, &canonical) {
-            return Ok(Decision::Made(end));
+        let found = match judged.map_or_else(|| self.judge(link.record, &canonical), Ok) {
+            Ok(found) => found,
+            Err(end) => return Ok(Decision::Made(end)),
+        };
+        if !is_again && !self.admits(known, found.depth) {
+            return Ok(Decision::Made(LinkOutcome::Duplicate));
         }
         if is_again && chain.iter().any(|before| *before == *link.text) {
             // Redirects in a circle: nothing else ends them.
@@ -186,7 +191,8 @@ impl Admission<'_> {
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
         // A requisite becomes a page.
         let again = known.filter(|known| is_again && *known < REQUISITE_DEPTH);
-        let waiting = waiting(link.record, (fingerprint, self.rules, again.unwrap_or(*depth)), url, key, self.now);
+        let found = As { depth: again.unwrap_or(found.depth), ..found };
+        let waiting = waiting((link.record, found), (fingerprint, self.rules), url, key, self.now);
         self.admit_url(&waiting, again.is_some(), link);
         Ok(Decision::Made(match known {
             None => LinkOutcome::New,
@@ -213,12 +219,26 @@ impl Admission<'_> {
         Ok(())
     }
 
-    fn judge(&self, found: &Discovered, canonical: &str) -> Result<(), LinkOutcome> {
-        if found.sighting == DiscoveryKind::Requisite {
-            self.rules.judge_requisite(canonical)
-        } else {
-            self.rules.judge(self.entries, canonical, &found.site)
+    /// Returns how a URL is admitted; the error is the reason if it is not.
+    fn judge(&self, found: &Discovered, canonical: &str) -> Result<As, LinkOutcome> {
+        if !found.sighting.is_page() {
+            return self.rules.judge_no_page(canonical).map(|()| As::found(found));
         }
+        let is_link = matches!(found.sighting, DiscoveryKind::Link | DiscoveryKind::Redirect);
+        match self.rules.judge(self.entries, canonical, &found.site) {
+            Ok(()) if self.is_too_deep(found) => Err(LinkOutcome::TooDeep),
+            Ok(()) => Ok(As::found(found)),
+            Err(LinkOutcome::OutOfScope | LinkOutcome::NotIncluded)
+                if is_link && self.rules.applied.rules.checks_external() =>
+            {
+                self.rules.judge_no_page(canonical).map(|()| As::EXTERNAL)
+            }
+            Err(end) => Err(end),
+        }
+    }
+
+    fn is_too_deep(&self, found: &Discovered) -> bool {
+        found.sighting.is_page() && self.rules.applied.rules.is_too_deep(found.depth)
     }
 
     fn admits(&self, known: Option<u16>, depth: u16) -> bool {
@@ -273,6 +293,23 @@ enum Decision {
     Deferred(Token),
 }
 
+/// Sighting and depth with which a URL is admitted.
+#[derive(Clone, Copy)]
+struct As {
+    sighting: DiscoveryKind,
+    depth: u16,
+}
+
+impl As {
+    /// As a link out of the crawl, whatever its depth.
+    const EXTERNAL: Self = Self { sighting: DiscoveryKind::External, depth: EXTERNAL_DEPTH };
+
+    /// Returns those of the record.
+    fn found(record: &Discovered) -> Self {
+        Self { sighting: record.sighting, depth: record.depth }
+    }
+}
+
 /// One link of a record, which has no URLs itself.
 #[derive(Clone, Copy)]
 struct Link<'a> {
@@ -296,8 +333,8 @@ fn is_of_site(url: &Url, site: &SiteName, wide: &WideDomains) -> bool {
 }
 
 fn waiting(
-    record: &Discovered,
-    (fingerprint, rules, depth): (Fingerprint, Rules<'_>, u16),
+    (record, As { sighting, depth }): (&Discovered, As),
+    (fingerprint, rules): (Fingerprint, Rules<'_>),
     url: Url,
     key: Option<String>,
     now: Millis,
@@ -312,16 +349,17 @@ fn waiting(
         policy: rules.policy,
         site: record.site.clone(),
         depth,
-        sighting: record.sighting,
+        sighting,
         via: record.via.clone(),
         chain: record.chain.clone(),
-        trail: if traps == Traps::Off { Trail::default() } else { record.trail.clone() },
+        // An external URL leads to no pages.
+        trail: if traps == Traps::Off || !sighting.is_page() { Trail::default() } else { record.trail.clone() },
         priority: record.priority,
         metadata: record.metadata.clone(),
         visit: 0,
     };
-    let content = record.content.filter(|_| traps != Traps::Off);
-    let rank = if record.sighting == DiscoveryKind::Requisite {
+    let content = record.content.filter(|_| traps != Traps::Off && sighting.is_page());
+    let rank = if sighting == DiscoveryKind::Requisite {
         // As heavy as a seed: its page is worth little without it.
         rank(&definition.order, record.priority, 0, now).or(Some(rank_of_depth(0)))
     } else {

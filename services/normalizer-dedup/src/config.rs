@@ -136,6 +136,7 @@ impl Config {
             include: self.default_include.clone(),
             exclude: self.default_exclude.clone(),
             max_depth: self.default_max_depth,
+            check_external: false,
             max_pages: self.default_max_pages,
             max_pages_per_site: None,
             max_bytes: None,

@@ -35,9 +35,10 @@ impl Rules<'_> {
         self.applied.rules.refusal(canonical).map_or(Ok(()), |outside| Err(outside.into()))
     }
 
-    /// Checks whether a requisite with this canonical URL belongs to the crawl, as [`Self::judge`]: only `exclude` applies.
-    pub(crate) fn judge_requisite(&self, canonical: &str) -> Result<(), LinkOutcome> {
-        self.applied.rules.refusal_of_requisite(canonical).map_or(Ok(()), |outside| Err(outside.into()))
+    /// Checks whether a requisite or external URL with this canonical form belongs to the crawl, as [`Self::judge`]: only
+    /// `exclude` applies.
+    pub(crate) fn judge_no_page(&self, canonical: &str) -> Result<(), LinkOutcome> {
+        self.applied.rules.refusal_of_no_page(canonical).map_or(Ok(()), |outside| Err(outside.into()))
     }
 }
 

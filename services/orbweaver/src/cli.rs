@@ -202,6 +202,10 @@ pub struct Extent {
     /// Maximum link depth from a seed.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub max_depth: Option<Limit<u16>>,
+    /// Request each link that leads out of the crawl once, without its body, to know whether it is broken (`orbweaver report
+    /// links`), at the rate of its site; only --exclude applies to it. `--check-external=false` ends that.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub check_external: Option<bool>,
     /// Maximum number of pages to fetch. URLs that are queued at this cap stay queued, and are fetched once it is
     /// raised.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
@@ -229,6 +233,7 @@ impl Extent {
             include: patterns(&self.include),
             exclude: patterns(&self.exclude),
             max_depth: self.max_depth.map(|limit| limit.0),
+            check_external: self.check_external,
             max_pages: self.max_pages.map(|limit| limit.0),
             max_pages_per_site: self.max_pages_per_site.map(|limit| limit.0),
             max_bytes: self.max_bytes.map(|limit| limit.0),

@@ -50,10 +50,10 @@ fn lines(path: &Path) -> Result<BTreeMap<String, Value>> {
         let value: Value =
             serde_json::from_str(line).with_context(|| format!("{name}, line {}: {line}", number + 1))?;
         let url = value["url"].as_str().with_context(|| format!("{name}, line {}: no url", number + 1))?.to_owned();
-        // A requisite may become a page, and has a line as each.
-        let is_page = value["requisite"] != true;
-        let before = found.insert(url, value);
-        let is_new = before.is_none_or(|before| is_page && before["requisite"] == true);
+        // A requisite or an external URL may become a page, and has a line as each.
+        let is_page = |line: &Value| line["requisite"] != true && line["external"] != true;
+        let is_now_page = is_page(&value);
+        let is_new = found.insert(url, value).is_none_or(|before| is_now_page && !is_page(&before));
         ensure!(is_new, "{name}, line {}: the URL was there before", number + 1);
     }
     Ok(found)

@@ -1,6 +1,9 @@
 //! The crawls of a schedule: each has definitions, seeds, agents and a truth of its own, on one web.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use orbweaver_messages::{CrawlDefinition, FetchProfile, Millis, RevisitPolicy};
 use orbweaver_politeness::{UserAgent, agent_token};
@@ -25,6 +28,38 @@ pub struct CrawlPlan {
     pub first: Revision,
     /// Changes during the run.
     pub revisions: Vec<Revision>,
+    /// Numbers of the pages that are out of scope; if there are any, links to them are checked.
+    pub external: BTreeSet<usize>,
+    /// Include patterns of the others.
+    pub included: Vec<String>,
+}
+
+impl CrawlPlan {
+    /// Returns a crawl without seeds and limits.
+    #[must_use]
+    pub fn new(name: CrawlName) -> Self {
+        Self {
+            name,
+            seeds: vec![],
+            max_depth: None,
+            first: Revision::default(),
+            revisions: vec![],
+            external: BTreeSet::new(),
+            included: vec![],
+        }
+    }
+
+    /// Puts a quarter of the pages out of scope in three of ten crawls.
+    fn checking(self, random: &mut Random, web: &Web) -> Self {
+        if !random.chance(30) {
+            return self;
+        }
+        let external: BTreeSet<usize> =
+            (0..web.pages.len()).filter(|page| !self.seeds.contains(page) && random.chance(25)).collect();
+        let inside = (0..web.pages.len()).filter(|page| !external.contains(page)).map(|page| format!("/p{page}$"));
+        let included = inside.chain(["/sitemap".to_owned()]).collect();
+        Self { external, included, ..self }
+    }
 }
 
 /// Draws a second crawl in four of ten schedules, with an interval from half to twice that of the services; it is paused and
@@ -48,7 +83,8 @@ pub(crate) fn second(random: &mut Random, web: &Web) -> Option<CrawlPlan> {
     revisions.extend(once.filter(|_| !last.stopped).map(|once| Revision { at_ms: once.at_ms, revisit: None, ..last }));
     let seeds = (0..random.between(1, 3)).map(|_| random.index(web.pages.len())).collect();
     let max_depth = random.chance(30).then(|| random.pick(&[1, 2, 3]));
-    Some(CrawlPlan { name: CrawlName::new("second").unwrap_or_default(), seeds, max_depth, first, revisions })
+    let plan = CrawlPlan { seeds, max_depth, first, revisions, ..CrawlPlan::new(CrawlName::new("second").unwrap_or_default()) };
+    Some(plan.checking(&mut random.split("external"), web))
 }
 
 /// Returns the product token of the user agent that a profile demands.
@@ -67,7 +103,8 @@ pub(crate) struct Crawl {
 
 impl Crawl {
     pub(crate) fn of(plan: CrawlPlan, scenario: &Scenario, served: &Arc<Served>) -> Self {
-        let web = Web { seeds: plan.seeds.clone(), max_depth: plan.max_depth, ..scenario.web.clone() };
+        let (seeds, external) = (plan.seeds.clone(), plan.external.clone());
+        let web = Web { seeds, external, max_depth: plan.max_depth, ..scenario.web.clone() };
         // Any page may be missing.
         let is_cut = plan.first.max_pages_per_site.is_some() || plan.revisions.iter().any(|revision| revision.stopped);
         let cut = 0..if is_cut { web.pages.len() } else { 0 };

@@ -40,7 +40,10 @@ pub(crate) fn judge_pages(log: &MemoryLog, expected: &Expectation) -> Vec<String
     let forbidden = forbidden.map(|Asked { url, arrived_ms, .. }| {
         format!("{url} was requested by the crawl `{crawl}` at {}, but must not be", shown(arrived_ms))
     });
-    missing.chain(invented).chain(forbidden).collect()
+    let asked: BTreeSet<String> = expected.asked().map(|asked| asked.url).collect();
+    let unchecked = truth.checked.iter().filter(|url| !asked.contains(*url));
+    let unchecked = unchecked.map(|url| format!("{url} was not checked by the crawl `{crawl}`"));
+    missing.chain(invented).chain(forbidden).chain(unchecked).collect()
 }
 
 /// Checks the dead letters: the records of `rejected` pages, and no others.

@@ -166,10 +166,11 @@ pub(crate) fn definition(crawl: &CrawlPlan, settings: &Settings, revision: &Revi
     CrawlDefinition {
         name: crawl.name.clone(),
         scope: Scope::Any,
-        include: vec![],
+        include: crawl.included.clone(),
         // A page's URL ends in its number, and no other page's does.
         exclude: revision.excluded.iter().map(|page| format!("/p{page}$")).collect(),
         max_depth: crawl.max_depth,
+        check_external: !crawl.external.is_empty(),
         max_pages: revision.max_pages,
         max_pages_per_site: revision.max_pages_per_site,
         max_bytes: None,

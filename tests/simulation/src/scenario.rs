@@ -122,11 +122,11 @@ impl Scenario {
     /// Returns the crawls, the first one first.
     pub(crate) fn crawls(&self) -> Vec<CrawlPlan> {
         let first = CrawlPlan {
-            name: CrawlName::default(),
             seeds: self.web.seeds.clone(),
             max_depth: self.web.max_depth,
             first: self.first.clone(),
             revisions: self.revisions.clone(),
+            ..CrawlPlan::new(CrawlName::default())
         };
         std::iter::once(first).chain(self.second.clone()).collect()
     }

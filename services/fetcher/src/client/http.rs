@@ -167,8 +167,11 @@ impl HttpClient {
         }
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
-        answer.refusal =
-            purposes::by_headers(&profile, answer.content_type.as_deref(), purposes::texts(response.headers()));
+        // Of an external URL nothing is kept that a site could refuse.
+        if purpose != Purpose::External {
+            let headers = purposes::texts(response.headers());
+            answer.refusal = purposes::by_headers(&profile, answer.content_type.as_deref(), headers);
+        }
         let Some((max_bytes, candidates)) = wanted(purpose, &profile, &answer) else {
             return (Some(answered_at_ms), Ok(answer));
         };
@@ -225,6 +228,7 @@ fn wanted(purpose: Purpose, profile: &RequestProfile, answer: &HttpResponse) -> 
         _ => (answer.status == 200, profile.max_body_bytes),
     };
     let candidates = match purpose {
+        Purpose::External => None,
         _ if !is_used => profile.archive.then_some(Candidates::RESPONSE),
         Purpose::Robots => Some(Candidates::ALL),
         _ => Candidates::of(answer.content_type.as_deref(), purpose, profile),

@@ -30,7 +30,7 @@ use crate::{profile::RequestProfile, purposes::PurposeRefusal, substitute::Subst
 pub enum Purpose {
     /// A page: the body is read only with status 200, of HTML, XHTML and the types that the profile accepts; and of
     /// XML if the profile reads sitemaps and it proves to be one. If the profile archives, every body is read; so for
-    /// all purposes.
+    /// all purposes but [`Self::External`].
     Page,
     /// A page, or a sitemap or feed of whatever type.
     PageOrSitemap,
@@ -38,6 +38,8 @@ pub enum Purpose {
     Sitemap,
     /// A requisite: a body of any type is read with status 200.
     Requisite,
+    /// An external URL: no body is read, and nothing is archived.
+    External,
     /// A robots.txt: the body of any 2xx response is read.
     Robots,
 }

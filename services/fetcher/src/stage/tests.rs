@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, DiscoveryKind, OutcomeKind, Page, SiteSettings, crawl_key, encode, site_key,
+    CrawlDefinition, CrawlPurpose, Discovered, DiscoveryKind, OutcomeKind, Page, SiteSettings, crawl_key, decode, encode,
+    site_key,
 };
 use orbweaver_settings::Section as _;
 use orbweaver_stage::ScriptedClock;
@@ -24,6 +25,7 @@ mod addresses;
 mod archive;
 mod clocks;
 mod dispatches;
+mod external;
 mod holds;
 mod loopback;
 mod profiles;

@@ -90,13 +90,14 @@ const SIGHTING_BITS: u32 = 4;
 const MOST_LOST: u8 = 15;
 const _: () = assert!(LOST_DISPATCHES <= MOST_LOST);
 
-const SIGHTINGS: [DiscoveryKind; 6] = [
+const SIGHTINGS: [DiscoveryKind; 7] = [
     DiscoveryKind::Seed,
     DiscoveryKind::Link,
     DiscoveryKind::Redirect,
     DiscoveryKind::Recrawl,
     DiscoveryKind::Sitemap,
     DiscoveryKind::Requisite,
+    DiscoveryKind::External,
 ];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 

@@ -30,7 +30,7 @@ mod table;
 use std::collections::BTreeMap;
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, UrlContext};
+use orbweaver_messages::{FrontierUrl, Millis, UrlContext};
 use orbweaver_scope::rank_of_depth;
 use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
@@ -42,8 +42,8 @@ pub use memory::MemoryIndex;
 pub use store::FrontierIndex;
 
 /// Identifies the queue of a crawl at a site in eight bytes (xxh3 of both names): each crawl has its own queue at a
-/// site, so that a paused crawl does not block another, and further ones for revisits and for requisites, so that new URLs
-/// neither delay them nor block them at the page cap. Two queues of one partition with the same id would share their
+/// site, so that a paused crawl does not block another, and further ones for revisits and for URLs that are no pages, so
+/// that new URLs neither delay them nor block them at the page cap. Two queues of one partition with the same id would share their
 /// order and scheduling, and nothing else; with ten million queues, this is expected once in some four hundred thousand
 /// pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ impl QueueKey {
     pub fn of(context: &UrlContext) -> Self {
         let crawl = xxh3_64(context.crawl.as_bytes());
         let seed = match (context.visit, context.sighting) {
-            (0, DiscoveryKind::Requisite) => crawl.swap_bytes(),
+            (0, sighting) if !sighting.is_page() => crawl.swap_bytes(),
             (0, _) => crawl,
             _ => !crawl,
         };

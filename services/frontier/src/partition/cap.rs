@@ -1,8 +1,8 @@
 //! Site queues paused by their crawl's page cap, or with their crawl.
 //!
 //! A queue pauses when its next URL belongs to a crawl at its cap, or to a paused one. Reaching a cap thus costs one check
-//! per site and raising it one scheduling step, regardless of queue length; URLs keep their place. Revisits
-//! and requisites bring no further page: their queues pause only with their crawl.
+//! per site and raising it one scheduling step, regardless of queue length; URLs keep their place. Revisits,
+//! requisites and external URLs bring no further page: their queues pause only with their crawl.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Millis, UrlContext};

@@ -1,6 +1,6 @@
 //! The end of dispatches: with an outcome, or without one.
 
-use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, STUCK};
+use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome, OutcomeKind, STUCK};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
@@ -178,7 +178,7 @@ impl PartitionFrontier {
     }
 
     /// Ends the visit to a URL, with this entry and record; `completes` complete with it. In a crawl with revisits, a URL
-    /// that is no requisite sleeps until the next one; otherwise it has ended, and leaves the index when its tombstone is read back.
+    /// that is a page sleeps until the next one; otherwise it has ended, and leaves the index when its tombstone is read back.
     pub(super) fn end_visit(
         &mut self,
         mut completes: Vec<Origin>,
@@ -192,8 +192,7 @@ impl PartitionFrontier {
         turn.out.extend(self.page_count(&waiting.context, ending).map(Decision::CountPages));
         completes.push(self.owner.origin(entry.offset));
         let scopes = turn.scopes;
-        let is_requisite = waiting.context.sighting == DiscoveryKind::Requisite;
-        let policy = scopes.revisit(&waiting.context.crawl).filter(|_| !is_requisite);
+        let policy = scopes.revisit(&waiting.context.crawl).filter(|_| waiting.context.sighting.is_page());
         if policy.is_some() || waiting.visits.is_some() {
             let change = Change::of(waiting, visit);
             turn.out.extend(change.page_change(waiting).map(|change| Decision::Change(Box::new(change))));

@@ -60,7 +60,7 @@ impl PartitionFrontier {
         if waiting.traps == Traps::Off {
             return Ok(Some(Trail::default()));
         }
-        // A revisit is not a further URL of its pattern, and a requisite leads to no page.
+        // A revisit is not a further URL of its pattern, and other URLs lead to no page.
         if !waiting.context.may_be_new_page() {
             return Ok(Some(waiting.context.trail.clone()));
         }

@@ -2,7 +2,9 @@
 
 use orbweaver_frontier::{FrontierStage, metrics};
 use orbweaver_log::ConsumerRecord;
-use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, Outcome, OutcomeKind, REQUISITE_DEPTH, topic};
+use orbweaver_messages::{
+    DiscoveryKind, Dispatch, EXTERNAL_DEPTH, FrontierUrl, Outcome, OutcomeKind, REQUISITE_DEPTH, topic,
+};
 use orbweaver_stage::{Origin, Stage};
 use prometheus::Registry;
 
@@ -97,6 +99,33 @@ fn a_requisite_is_in_scope_at_any_depth_and_without_an_include_pattern_unless_it
     let (dispatched, refused) = ends(&receive(&mut stage, batch));
     assert_eq!(dispatched, ["b"]);
     assert_eq!(refused, [pair("d", "not_included"), pair("a", "excluded")]);
+}
+
+#[test]
+fn an_external_url_is_in_scope_wherever_it_is_unless_it_is_excluded_and_while_such_are_checked() {
+    let mut stage = stage(&Registry::new());
+    let external = |waiting: &mut FrontierUrl| {
+        (waiting.context.sighting, waiting.context.depth) = (DiscoveryKind::External, EXTERNAL_DEPTH);
+    };
+    for (version, checks) in [(4, true), (5, false)] {
+        follow(
+            &mut stage,
+            &play::definition(version, "docs", |definition| {
+                (definition.include, definition.exclude) = (vec!["/c".to_owned()], vec!["/a".to_owned()]);
+                (definition.max_depth, definition.check_external) = (Some(2), checks);
+            }),
+        );
+        let first = 10 * version;
+        let batch = vec![waiting(first, &format!("a{version}"), external), waiting(first + 1, &format!("b{version}"), external)];
+        let ends = ends(&receive(&mut stage, batch));
+        let refused = |path: &str, reason| pair(&format!("{path}{version}"), reason);
+        let expected = if checks {
+            (vec![format!("b{version}")], vec![refused("a", "excluded")])
+        } else {
+            (vec![], vec![refused("a", "not_included"), refused("b", "not_included")])
+        };
+        assert_eq!(ends, expected);
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod bounds;
 mod changed;
 mod crashes;
 mod examples;
+mod external;
 mod flow;
 mod schedules;
 mod world;

@@ -200,6 +200,7 @@ impl<'a> Shown<'a> {
             format!("  include      {}", list(include)),
             format!("  exclude      {}", list(exclude)),
             format!("  max depth    {depth}"),
+            format!("  external     {}", if self.definition.check_external { "checked" } else { "not checked" }),
             format!("  max pages    {pages}"),
             format!("  per site     {per_site}"),
             format!("  traps        {}", traps.name()),
@@ -266,7 +267,7 @@ fn given(set: &CrawlsSet) -> Result<FetchProfile, Failure> {
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
     if others == Revision::default() && !in_profile && !pinned {
         return Err(Failure::Usage(
-            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages, --max-pages-per-site, --max-bytes, \
+            "no change was given: give --scope, --include, --exclude, --max-depth, --check-external, --max-pages, --max-pages-per-site, --max-bytes, \
              --until, --traps, --order, --revisit, --share, or a setting of requests, such as --rate"
                 .to_owned(),
         ));

@@ -44,6 +44,7 @@ pub fn new(name: &CrawlName, scope: Scope, pins: Pins, now: Millis) -> CrawlDefi
         include: vec![],
         exclude: vec![],
         max_depth: None,
+        check_external: false,
         max_pages: None,
         max_pages_per_site: None,
         max_bytes: None,
@@ -70,6 +71,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
         include: settings.include.clone(),
         exclude: settings.exclude.clone(),
         max_depth: settings.max_depth,
+        check_external: settings.check_external,
         max_pages: settings.max_pages,
         max_pages_per_site: settings.max_pages_per_site,
         max_bytes: settings.max_bytes,
@@ -96,13 +98,14 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
             known.pins, wanted.pins
         )));
     }
-    let CrawlDefinition { scope, include, exclude, max_depth, traps, order, revisit, .. } = wanted;
+    let CrawlDefinition { scope, include, exclude, max_depth, check_external, traps, order, revisit, .. } = wanted;
     let CrawlDefinition { max_pages, max_pages_per_site, max_bytes, ends_at_ms, .. } = wanted;
     let revision = Revision {
         scope: Some(scope),
         include: Some(include),
         exclude: Some(exclude),
         max_depth: Some(max_depth),
+        check_external: Some(check_external),
         max_pages: Some(max_pages),
         max_pages_per_site: Some(max_pages_per_site),
         max_bytes: Some(max_bytes),

@@ -160,6 +160,7 @@ pub fn outcomes(tally: &Tally) -> Vec<String> {
         }
     };
     add(tally.requisites, "requisites", None);
+    add(tally.external, "external", None);
     add(tally.needs_render, "need a browser", None);
     add(tally.near_duplicates, "near duplicates", None);
     add(tally.unchanged, "unchanged", None);

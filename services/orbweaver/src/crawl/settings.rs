@@ -45,6 +45,8 @@ pub struct Settings {
     #[serde(default)]
     pub order: CrawlOrder,
     #[serde(default)]
+    pub check_external: bool,
+    #[serde(default)]
     pub max_pages_per_site: Option<u64>,
     #[serde(default)]
     pub max_bytes: Option<u64>,
@@ -117,6 +119,7 @@ impl Settings {
             max_bytes: args.extent.max_bytes.and_then(|limit| limit.0),
             ends_at_ms: args.extent.until.and_then(|limit| limit.0),
             max_depth: args.extent.max_depth.and_then(|limit| limit.0),
+            check_external: args.extent.check_external.unwrap_or(false),
             // All three hosts of the demo web belong to the demo.
             scope: args.extent.scope.unwrap_or(if args.demo { Scope::Any } else { Scope::Host }),
             include: patterns(&args.extent.include).unwrap_or_default(),
@@ -202,7 +205,7 @@ impl Settings {
         if let Some(difference) = check.difference {
             return Err(Failure::Usage(format!(
                 "this crawl was created with other settings: {difference}; only --rate, --concurrency, --max-pages, \
-                 --max-pages-per-site, --max-bytes, --until, --revisit, --max-depth, --include, --exclude and a wider --scope may change; for a new crawl give another --out"
+                 --max-pages-per-site, --max-bytes, --until, --revisit, --max-depth, --check-external, --include, --exclude and a wider --scope may change; for a new crawl give another --out"
             )));
         }
         let was = self.clone();
@@ -236,6 +239,7 @@ impl Settings {
         check.same("--order", &order::shown(&was.order), &order::shown(&self.order));
         check.same("--revisit", &revisit::shown(was.revisit.as_ref()), &revisit::shown(self.revisit.as_ref()));
         check.same("--max-depth", &shown(was.max_depth), &shown(self.max_depth));
+        check.same("--check-external", &was.check_external.to_string(), &self.check_external.to_string());
         check.same("--max-pages", &shown(was.max_pages), &shown(self.max_pages));
         check.same("--max-pages-per-site", &shown(was.max_pages_per_site), &shown(self.max_pages_per_site));
         check.same("--max-bytes", &shown(was.max_bytes), &shown(self.max_bytes));
@@ -250,6 +254,7 @@ impl Settings {
         self.scope = args.extent.scope.unwrap_or(self.scope);
         (self.include, self.exclude) = (revised.include, revised.exclude);
         (self.max_depth, self.max_pages) = (revised.max_depth, revised.max_pages);
+        self.check_external = revised.check_external;
         self.max_pages_per_site = revised.max_pages_per_site;
         (self.max_bytes, self.ends_at_ms) = (revised.max_bytes, revised.ends_at_ms);
         (self.order, self.revisit) = (revised.order, revised.revisit);

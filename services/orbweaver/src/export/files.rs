@@ -34,13 +34,18 @@ struct UrlLine<'a> {
     status: Option<u16>,
     content_type: Option<&'a str>,
     bytes: u64,
-    /// `None` for a requisite.
+    /// `None` for a requisite or an external URL.
     depth: Option<u16>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     requisite: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    external: bool,
     via: Option<&'a str>,
     attempts: u8,
     time: String,
+    /// Milliseconds from the last request to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fetch_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fetched_url: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,8 +190,12 @@ impl ResultFiles {
         if !outcome.kind.is_terminal() {
             self.checkpoint.tally.passed(&outcome);
         } else {
-            // A requisite that becomes a page has another line as such.
-            let number = if is_requisite(&outcome) { u32::MAX } else { outcome.context.visit };
+            // A requisite or an external URL that becomes a page has another line as such.
+            let number = match outcome.context.sighting {
+                DiscoveryKind::Requisite => u32::MAX,
+                DiscoveryKind::External => u32::MAX - 1,
+                _ => outcome.context.visit,
+            };
             let visit = (outcome.context.fingerprint, number);
             if self.add(Kind::Urls, visit, || line(&url_line(&outcome)))? {
                 self.checkpoint.tally.ended(&outcome);
@@ -323,11 +332,8 @@ fn change_line(change: &PageChange) -> ChangeLine<'_> {
     }
 }
 
-fn is_requisite(outcome: &Outcome) -> bool {
-    outcome.context.sighting == DiscoveryKind::Requisite
-}
-
 fn url_line(outcome: &Outcome) -> UrlLine<'_> {
+    let sighting = outcome.context.sighting;
     UrlLine {
         url: outcome.context.key(),
         outcome: outcome.kind,
@@ -335,11 +341,13 @@ fn url_line(outcome: &Outcome) -> UrlLine<'_> {
         status: outcome.status,
         content_type: outcome.content_type.as_deref(),
         bytes: outcome.bytes,
-        depth: (!is_requisite(outcome)).then_some(outcome.context.depth),
-        requisite: is_requisite(outcome),
+        depth: sighting.is_page().then_some(outcome.context.depth),
+        requisite: sighting == DiscoveryKind::Requisite,
+        external: sighting == DiscoveryKind::External,
         via: outcome.context.via.as_deref(),
         attempts: outcome.attempt,
         time: rfc3339(outcome.ended_at_ms),
+        fetch_ms: outcome.requested_at_ms.and_then(|start| u64::try_from(outcome.ended_at_ms - start).ok()),
         fetched_url: outcome.context.key.is_some().then_some(&*outcome.context.url),
         location: outcome.location.as_deref(),
     }

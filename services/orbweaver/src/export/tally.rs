@@ -15,11 +15,14 @@ use serde::{Deserialize, Serialize};
 /// crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Fetched pages: outcome `fetched`, without requisites.
+    /// Fetched pages: outcome `fetched`, without requisites and external URLs.
     pub fetched: u64,
     /// Fetched requisites.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requisites: u64,
+    /// External URLs that exist.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub external: u64,
     /// Lines of `documents.jsonl`.
     pub documents: u64,
     /// Documents among them of pages without content, whose scripts only a browser would run.
@@ -55,8 +58,11 @@ impl Tally {
     pub fn ended(&mut self, outcome: &Outcome) {
         self.bytes += outcome.bytes;
         match outcome.kind {
-            OutcomeKind::Fetched if outcome.context.sighting == DiscoveryKind::Requisite => self.requisites += 1,
-            OutcomeKind::Fetched => self.fetched += 1,
+            OutcomeKind::Fetched => match outcome.context.sighting {
+                DiscoveryKind::Requisite => self.requisites += 1,
+                DiscoveryKind::External => self.external += 1,
+                _ => self.fetched += 1,
+            },
             OutcomeKind::Unchanged => self.unchanged += 1,
             OutcomeKind::Redirected => self.redirected += 1,
             OutcomeKind::Refused => count(&mut self.refused, outcome.reason.as_deref()),
@@ -84,7 +90,8 @@ impl Tally {
     #[must_use]
     pub fn answered(&self) -> u64 {
         let others = self.unchanged + self.redirected;
-        self.fetched + self.requisites + others + self.refused.get("content_type").copied().unwrap_or_default()
+        let fetched = self.fetched + self.requisites + self.external;
+        fetched + others + self.refused.get("content_type").copied().unwrap_or_default()
     }
 }
 

@@ -8,7 +8,7 @@ use orbweaver_url::Policy;
 /// Subcommands of `orbweaver report`.
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {
-    /// List broken links, redirects, and duplicate and missing titles, from the output directory of a crawl.
+    /// List broken links, redirects, duplicate and missing titles, and slow pages, from the output directory of a crawl.
     Links(LinksArgs),
 }
 
@@ -17,12 +17,14 @@ pub enum ReportCommand {
 #[command(after_help = "\
 Broken is a URL whose last outcome is `gone`: an error status, a failed lookup or connection, TLS, timeout, a redirect \
 loop, too many redirects; also one that redirects there. Not broken: URLs that the crawl refused (robots.txt, content type, \
-traps), or did not request because they are out of its scope. A running or stopped crawl is reported as far as its \
+traps), or did not request because they are out of its scope \
+(`crawl --check-external` requests them). A running or stopped crawl is reported as far as its \
 results are written.
 
 Columns of the CSV (and fields of the JSON lines) of broken and redirects, one line per link: url, result (ok, broken, \
 loop, refused, not_crawled, unchecked), status and reason at the end of the redirects, hops, chain, final_url, via, \
-page, link_url, text, rel; of titles, one line per page: site, title, url. In CSV, a cell that begins with =, +, -, @, a \
+page, link_url, text, rel; of titles, one line per page: site, title, url; of slow, one line per page, slowest first: url, \
+fetch_ms (from the request to the end of the body), status, bytes. In CSV, a cell that begins with =, +, -, @, a \
 tab or a carriage return gets a leading apostrophe, since spreadsheets would evaluate it.
 
 Exit codes: 0 report written, 1 with --fail if there are broken links, 64 usage error, 66 results unreadable, \
@@ -51,12 +53,21 @@ pub struct LinksArgs {
     /// Canonicalization policy of the crawl [default: that of state/crawl.json; standard for results of a cluster].
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
+    /// Least time of a slow page, such as 500ms: from the request to the end of its body.
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    pub slow: humantime::Duration,
     /// Exit with 1 if there are broken links.
     #[arg(long)]
     pub fail: bool,
 }
 
 impl LinksArgs {
+    /// Returns the least time of a slow page, in milliseconds.
+    #[must_use]
+    pub fn slow_ms(&self) -> u64 {
+        u64::try_from(self.slow.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Returns the sections to report, in their order.
     #[must_use]
     pub fn sections(&self) -> Vec<Section> {
@@ -74,11 +85,13 @@ pub enum Section {
     Redirects,
     /// Titles that several pages of a site have, and pages without a title
     Titles,
+    /// Pages whose last fetch took long
+    Slow,
 }
 
 impl Section {
     /// All sections, in the order of the report.
-    pub const ALL: [Self; 3] = [Self::Broken, Self::Redirects, Self::Titles];
+    pub const ALL: [Self; 4] = [Self::Broken, Self::Redirects, Self::Titles, Self::Slow];
 
     /// Returns the name, as given on the command line.
     #[must_use]
@@ -87,6 +100,7 @@ impl Section {
             Self::Broken => "broken",
             Self::Redirects => "redirects",
             Self::Titles => "titles",
+            Self::Slow => "slow",
         }
     }
 }

@@ -10,11 +10,12 @@ use orbweaver_url::Policy;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    args::Section,
+    args::{LinksArgs, Section},
     classify::{End, verdict},
     error::ReportError,
     input::{DocumentLine, LinkOnPage, UrlLine},
     interest::{Interest, Role},
+    slow::SlowFetches,
     sorted::{Filling, MAX_KEY_BYTES, Table, Temporary, key},
 };
 use crate::results::Lines;
@@ -83,6 +84,8 @@ pub(super) struct Gathered {
     pub(super) links: Table,
     /// Visit of each document, by site, title and URL.
     pub(super) titles: Table,
+    /// Slow pages, by time and URL.
+    pub(super) slow: Table,
     /// Visit of the last version of each page of which there are several, by canonical URL.
     versions: Table,
     pub(super) notes: Notes,
@@ -100,17 +103,19 @@ pub(super) fn gather(
     source: Source<'_>,
     files: &Files,
     temporary: &Temporary,
-    sections: &[Section],
+    args: &LinksArgs,
 ) -> Result<Gathered, ReportError> {
-    let interest = interest(source, &files.urls)?;
-    let (ends, are_urls_cut) = ends(source, &files.urls, &interest, temporary.table("ends")?)?;
+    let sections = args.sections();
+    let mut slow = sections.contains(&Section::Slow).then(|| SlowFetches::new(args.slow_ms(), temporary)).transpose()?;
+    let interest = interest(source, &files.urls, slow.as_ref())?;
+    let (ends, are_urls_cut) = ends((source, &files.urls), &interest, temporary.table("ends")?, slow.as_mut())?;
     let mut reader = DocumentReader {
         source,
         interest: &interest,
         ends: &ends,
         links: sections
             .iter()
-            .any(|section| *section != Section::Titles)
+            .any(|section| matches!(section, Section::Broken | Section::Redirects))
             .then(|| temporary.table("links"))
             .transpose()?,
         titles: sections.contains(&Section::Titles).then(|| temporary.table("titles")).transpose()?,
@@ -128,7 +133,8 @@ pub(super) fn gather(
     let finish = |table: Option<Filling>, name: &str| table.map_or_else(|| temporary.table(name), Ok)?.finish();
     let (links, titles) = (finish(links, "links")?, finish(titles, "titles")?);
     let notes = Notes { is_cut: are_urls_cut || are_documents_cut, ..notes };
-    Ok(Gathered { links, titles, versions: versions.finish()?, notes, ends })
+    let slow = slow.map_or_else(|| temporary.table("slow")?.finish(), |slow| slow.finish(temporary))?;
+    Ok(Gathered { links, titles, slow, versions: versions.finish()?, notes, ends })
 }
 
 fn parsed<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
@@ -140,8 +146,8 @@ fn canonical(policy: Policy, url: &str) -> Option<String> {
     orbweaver_url::parse(url).ok().map(|url| policy.canonical_text(&url).into_owned())
 }
 
-/// Reads which URLs are broken or redirect, and where to.
-fn interest(source: Source<'_>, urls: &Lines) -> Result<Interest, ReportError> {
+/// Reads which URLs are broken, redirect, and where to, or are slow.
+fn interest(source: Source<'_>, urls: &Lines, slow: Option<&SlowFetches>) -> Result<Interest, ReportError> {
     let mut interest = Interest::new();
     urls.each::<ReportError>(|line| {
         source.check()?;
@@ -149,6 +155,9 @@ fn interest(source: Source<'_>, urls: &Lines) -> Result<Interest, ReportError> {
             Ok(line) => line,
             Err(reason) => return Ok(Err(reason)),
         };
+        if let Some(slow) = slow {
+            slow.note(&line, &mut interest);
+        }
         if matches!(line.outcome, OutcomeKind::Gone | OutcomeKind::Redirected) {
             interest.add(Role::Reported, &line.url);
         }
@@ -162,10 +171,10 @@ fn interest(source: Source<'_>, urls: &Lines) -> Result<Interest, ReportError> {
 
 /// Sorts the last outcomes of the URLs of interest. Also returns whether the file ends in the middle of a line.
 fn ends(
-    source: Source<'_>,
-    urls: &Lines,
+    (source, urls): (Source<'_>, &Lines),
     interest: &Interest,
     mut ends: Filling,
+    mut slow: Option<&mut SlowFetches>,
 ) -> Result<(Table, bool), ReportError> {
     let is_cut = urls.each::<ReportError>(|line| {
         source.check()?;
@@ -173,6 +182,9 @@ fn ends(
             Ok(line) => line,
             Err(reason) => return Ok(Err(reason)),
         };
+        if let Some(slow) = &mut slow {
+            slow.keep(&line, interest)?;
+        }
         if !interest.may_have(Role::Reported, &line.url) && !interest.may_have(Role::Target, &line.url) {
             return Ok(Ok(()));
         }

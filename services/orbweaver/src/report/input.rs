@@ -16,6 +16,12 @@ pub(super) struct UrlLine<'a> {
     pub(super) reason: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(super) status: Option<u16>,
+    #[serde(default)]
+    pub(super) bytes: u64,
+    #[serde(default)]
+    pub(super) external: bool,
+    #[serde(default)]
+    pub(super) fetch_ms: Option<u64>,
     #[serde(default, borrow)]
     pub(super) via: Option<Cow<'a, str>>,
     #[serde(default, borrow)]

@@ -15,6 +15,8 @@ pub(super) enum Role {
     Reported,
     /// Target of a redirect.
     Target,
+    /// Once fetched slowly.
+    Slow,
 }
 
 /// Set of URLs that may contain some others too, and lacks none: most links of a crawl need not be sorted.

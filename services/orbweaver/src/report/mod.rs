@@ -10,6 +10,7 @@
 //! | `input` | lines of the result files (read by `results`) |
 //! | `interest`, `gather`, `sorted` | selected URLs; the results they need; external sort |
 //! | `classify`, `chains` | pure: meaning of an outcome, redirects to their end |
+//! | `slow` | last fetches, slowest first |
 //! | `sections`, `print` | sections; text, CSV and JSON lines |
 
 pub mod args;
@@ -21,6 +22,7 @@ mod input;
 mod interest;
 mod print;
 mod sections;
+mod slow;
 mod sorted;
 #[cfg(test)]
 mod tests;
@@ -85,7 +87,7 @@ fn report(args: &LinksArgs, stop: &AtomicBool, out: &mut dyn Write) -> Result<To
     let source = Source { policy, stop };
     let files = Files::find(&args.dir)?;
     let temporary = Temporary::create(args.temp.as_deref().unwrap_or(&args.dir))?;
-    let gathered = gather(source, &files, &temporary, &args.sections())?;
+    let gathered = gather(source, &files, &temporary, args)?;
     notice_peculiarities(&gathered.notes, policy);
     let mut totals = Totals::default();
     print(args, (source, &gathered), out, &mut totals)?;

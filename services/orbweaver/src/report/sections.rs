@@ -7,6 +7,7 @@ use super::{
     error::ReportError,
     gather::{Gathered, Source, StoredLink},
     print::{Link, Linked, Page, Printer, Width},
+    slow::slow_pages,
     sorted::parts,
 };
 
@@ -29,6 +30,8 @@ pub(super) struct Totals {
     pub(super) pages_with_shared_title: u64,
     /// Pages without a title.
     pub(super) pages_without_title: u64,
+    /// Slow pages.
+    pub(super) slow: u64,
 }
 
 /// Prints a section, and adds its numbers to `totals`.
@@ -41,6 +44,14 @@ pub(super) fn print(
     printer.begin()?;
     match section {
         Section::Titles => print_titles(source, gathered, printer, totals)?,
+        Section::Slow => {
+            for page in slow_pages(&gathered.slow) {
+                source.check()?;
+                let (url, fetch) = page?;
+                totals.slow += 1;
+                printer.slow(&url, &fetch)?;
+            }
+        }
         Section::Broken | Section::Redirects => {
             for entry in gathered.ends.prefix::<End>(b"") {
                 source.check()?;

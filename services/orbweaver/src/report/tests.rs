@@ -77,6 +77,10 @@ fn small() -> Crawl {
         .ended("http://a.test/moved", "redirected", &json!({"status": 302, "location": "http://a.test/c"}))
         .ended("http://seed.test/", "gone", &json!({"reason": "dns"}))
         .ended("http://a.test/private", "refused", &json!({"reason": "robots"}))
+        .ended("http://a.test/slow.pdf", "fetched", &json!({"status": 200, "bytes": 1234, "fetch_ms": 2000}))
+        .ended("http://a.test/slower", "unchanged", &json!({"status": 304, "fetch_ms": 12_345}))
+        .ended("http://a.test/quick", "fetched", &json!({"status": 200, "fetch_ms": 1999}))
+        .ended("http://elsewhere.test/", "fetched", &json!({"status": 200, "fetch_ms": 5000, "external": true}))
 }
 
 const SMALL: &str = r#"== Broken links ==
@@ -113,11 +117,20 @@ no title, a.test
     http://a.test/
     http://a.test/b
 
+== Slow pages ==
+
+http://a.test/slower
+    12,345 ms, 304, 0 bytes
+
+http://a.test/slow.pdf
+    2,000 ms, 200, 1,234 bytes
+
 == Summary ==
 
 broken     3 URLs, 3 links
 redirects  2 URLs, 2 links
 titles     1 title on 2 pages, 1 page without a title
+slow       2 pages
 "#;
 
 #[test]
@@ -127,6 +140,8 @@ fn the_text_has_all_sections_and_a_summary() {
     let (text, totals) = report_on(dir.path(), &[]).unwrap();
     assert_eq!(text, SMALL);
     assert_eq!((totals.broken, totals.broken_links, totals.redirects), (3, 3, 2));
+    let slow = |least: &str| report_on(dir.path(), &["--only", "slow", "--slow", least]).unwrap().1.slow;
+    assert_eq!(["1ms", "1999ms", "1min"].map(slow), [3, 3, 0]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod bad_input;
 mod canonical;
 mod complete;
 mod disk_full;
+mod external;
 mod heavy;
 mod interrupted;
 mod killed;

@@ -1,5 +1,7 @@
 //! Generation of a web from a seed.
 
+use std::collections::BTreeSet;
+
 use super::{Host, Kind, Page, Trouble, Web};
 use crate::random::Random;
 
@@ -38,7 +40,16 @@ impl Web {
             }
         }
         let mut web =
-            Self { pages, hosts, seeds: vec![0], max_depth: None, interval_ms: 100, version_ms: None, sitemaps: false };
+            Self {
+                pages,
+                hosts,
+                seeds: vec![0],
+                max_depth: None,
+                interval_ms: 100,
+                version_ms: None,
+                external: BTreeSet::new(),
+                sitemaps: false,
+            };
         web.link(random);
         web.calm();
         web.interval_ms = random.pick(&[100, 100, 250, 500, 1000, 2000]);

@@ -1,5 +1,7 @@
 //! A small web: generated from a seed, served in virtual time, judged by its own request log.
 
+use std::collections::BTreeSet;
+
 mod make;
 mod serve;
 mod truth;
@@ -87,6 +89,8 @@ pub struct Web {
     pub interval_ms: u64,
     /// Time after which the content of all pages changes, in milliseconds.
     pub version_ms: Option<u64>,
+    /// Numbers of the pages that are out of scope unless a seed leads there; links to them are checked.
+    pub external: BTreeSet<usize>,
     /// Whether the crawler reads sitemaps: the first request of a crawl for a host leads to that of the host.
     pub sitemaps: bool,
 }

@@ -51,6 +51,8 @@ pub struct Truth {
     pub possible: BTreeSet<String>,
     /// URLs that may be requested.
     pub allowed: BTreeSet<String>,
+    /// URLs out of scope that must be requested.
+    pub checked: BTreeSet<String>,
 }
 
 impl Truth {
@@ -63,9 +65,14 @@ impl Truth {
     /// Derives the truth of `web` if these pages lead nowhere.
     fn without(web: &Web, barren: &BTreeSet<usize>) -> Self {
         let mut depths: Vec<Option<u16>> = vec![None; web.pages.len()];
-        let mut queue: VecDeque<(usize, u16)> = web.seeds.iter().map(|&seed| (seed, 0)).collect();
+        let mut queue: VecDeque<(usize, u16, bool)> = web.seeds.iter().map(|&seed| (seed, 0, true)).collect();
+        let mut outside = vec![];
         // Lowest depth first: redirects keep the depth and go to the front of the queue.
-        while let Some((page, depth)) = queue.pop_front() {
+        while let Some((page, depth, is_seed)) = queue.pop_front() {
+            if !is_seed && web.external.contains(&page) {
+                outside.push(page);
+                continue;
+            }
             if web.max_depth.is_some_and(|max| depth > max) || depths[page].is_some_and(|known| known <= depth) {
                 continue;
             }
@@ -74,15 +81,25 @@ impl Truth {
                 continue;
             }
             // Sitemaps and a depth limit do not occur together: the depth of a sitemap is that of the first request.
-            queue.extend(web.sitemap(web.pages[page].host).map(|sitemap| (sitemap, depth)));
+            queue.extend(web.sitemap(web.pages[page].host).map(|sitemap| (sitemap, depth, false)));
             match web.pages[page].kind {
                 Kind::Html | Kind::CookieWall | Kind::Sitemap => {
-                    queue.extend(web.pages[page].links.iter().map(|&to| (to, depth + 1)));
+                    queue.extend(web.pages[page].links.iter().map(|&to| (to, depth + 1, false)));
                 }
-                Kind::Redirect(to) => queue.push_front((to, depth)),
+                Kind::Redirect(to) => queue.push_front((to, depth, is_seed)),
                 Kind::Missing | Kind::Pdf | Kind::Private => {}
             }
         }
+        let mut checked = BTreeSet::new();
+        while let Some(page) = outside.pop() {
+            if checked.insert(page)
+                && !barren.contains(&page)
+                && let Kind::Redirect(to) = web.pages[page].kind
+            {
+                outside.push(to);
+            }
+        }
+        let checked: BTreeSet<String> = checked.into_iter().map(|number| &web.pages[number]).filter(|page| page.kind != Kind::Private).map(|page| page.url.clone()).collect();
         let reached = || web.pages.iter().zip(&depths).filter(|(_, depth)| depth.is_some()).map(|(page, _)| page);
         let is_document = |kind: Kind| matches!(kind, Kind::Html | Kind::CookieWall);
         let is_barren = |page: &Page| web.page(&page.url).is_some_and(|number| barren.contains(&number));
@@ -91,7 +108,12 @@ impl Truth {
         Self {
             possible: documents.clone(),
             documents,
-            allowed: reached().filter(|page| page.kind != Kind::Private).map(|page| page.url.clone()).collect(),
+            allowed: reached()
+                .filter(|page| page.kind != Kind::Private)
+                .map(|page| page.url.clone())
+                .chain(checked.clone())
+                .collect(),
+            checked,
         }
     }
 
@@ -99,7 +121,8 @@ impl Truth {
     /// reachable only through them, may become documents but need not.
     #[must_use]
     pub fn narrowed(web: &Web, excluded: &BTreeSet<usize>) -> Self {
-        Self { documents: Self::without(web, excluded).documents, ..Self::of(web) }
+        let Self { documents, checked, .. } = Self::without(web, excluded);
+        Self { documents, checked, ..Self::of(web) }
     }
 }
 
@@ -149,6 +172,26 @@ mod tests {
         (web.seeds, web.max_depth) = (vec![0], Some(1));
         let urls = |pages: &[usize]| pages.iter().map(|&page| web.pages[page].url.clone()).collect::<BTreeSet<_>>();
         assert_eq!(Truth::of(&web).documents, urls(&[1, 2]));
+    }
+
+    #[test]
+    fn what_is_out_of_scope_is_checked_with_its_redirects_whatever_its_depth_and_leads_nowhere() {
+        let mut web = Web::make(&mut Random::new(1));
+        web.pages.truncate(6);
+        let html = |links: &[usize]| (Kind::Html, links.to_vec());
+        // 0 -> 1 -> {2, 5}, 2 -> redirect to 3 -> 4; the depth ends with page 1.
+        let shape = [html(&[1]), html(&[2, 5]), (Kind::Redirect(3), vec![]), html(&[4]), html(&[]), html(&[])];
+        for (page, (kind, links)) in web.pages.iter_mut().zip(shape) {
+            (page.kind, page.links) = (kind, links);
+        }
+        (web.seeds, web.max_depth, web.external) = (vec![0], Some(1), BTreeSet::from([2]));
+        let urls = |pages: &[usize]| pages.iter().map(|&page| web.pages[page].url.clone()).collect::<BTreeSet<_>>();
+        let truth = Truth::of(&web);
+        assert_eq!((truth.documents, truth.checked), (urls(&[0, 1]), urls(&[2, 3])));
+        assert_eq!(truth.allowed, urls(&[0, 1, 2, 3]));
+        // A seed, and the end of its redirect, are in scope.
+        let of_seed = Web { seeds: vec![2], external: BTreeSet::from([2, 3]), ..web.clone() };
+        assert_eq!((Truth::of(&of_seed).documents, Truth::of(&of_seed).checked), (urls(&[3, 4]), urls(&[])));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Hand-made webs for the sequences of events of single rules.
 
+use std::collections::BTreeSet;
+
 use orbweaver_simulation_tests::{
     network::Weather,
     random::Random,
@@ -38,6 +40,7 @@ pub(crate) fn web(pages: &[(usize, &[usize])]) -> Web {
         max_depth: None,
         interval_ms: 100,
         version_ms: None,
+        external: BTreeSet::new(),
         sitemaps: false,
     }
 }

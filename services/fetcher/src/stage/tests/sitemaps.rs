@@ -91,11 +91,13 @@ fn a_dispatch_that_is_left_to_another_fetcher_does_not_take_its_sitemaps_with_it
 }
 
 #[test]
-fn a_requisite_discovers_no_sitemaps() {
-    let mut around = with_sitemaps("Sitemap: /map.xml\n");
-    let mut requisite = of_crawl(&around, "maps", "one", 0);
-    requisite.dispatch.context.sighting = DiscoveryKind::Requisite;
-    around.deliver(&requisite);
-    around.pass(5000);
-    assert_eq!((around.outcomes().len(), urls(&around)), (1, vec![]));
+fn a_requisite_and_an_external_url_discover_no_sitemaps() {
+    for sighting in [DiscoveryKind::Requisite, DiscoveryKind::External] {
+        let mut around = with_sitemaps("Sitemap: /map.xml\n");
+        let mut ready = of_crawl(&around, "maps", "one", 0);
+        ready.dispatch.context.sighting = sighting;
+        around.deliver(&ready);
+        around.pass(5000);
+        assert_eq!((around.outcomes().len(), urls(&around)), (1, vec![]), "{sighting:?}");
+    }
 }

@@ -5,13 +5,16 @@ use std::{borrow::Cow, io, io::Write};
 use csv::{Terminator, Writer, WriterBuilder};
 
 use super::{Link, Linked, Page, Printer, Width};
-use crate::report::{args::Section, chains::Hop};
+use crate::report::{args::Section, chains::Hop, slow::Fetch};
 
 /// Columns of the sections with links, one line per link.
 const LINK_COLUMNS: [&str; 12] =
     ["url", "result", "status", "reason", "hops", "chain", "final_url", "via", "page", "link_url", "text", "rel"];
 /// Columns of the section of titles, one line per page.
 const TITLE_COLUMNS: [&str; 3] = ["site", "title", "url"];
+
+/// Columns of the section of slow pages, one line per page.
+const SLOW_COLUMNS: [&str; 4] = ["url", "fetch_ms", "status", "bytes"];
 
 /// Prints a section as a table.
 pub(super) struct CsvPrinter<'a> {
@@ -57,6 +60,7 @@ impl Printer for CsvPrinter<'_> {
     fn begin(&mut self) -> io::Result<()> {
         match self.section {
             Section::Titles => self.write(TITLE_COLUMNS),
+            Section::Slow => self.write(SLOW_COLUMNS),
             Section::Broken | Section::Redirects => self.write(LINK_COLUMNS),
         }
     }
@@ -85,6 +89,10 @@ impl Printer for CsvPrinter<'_> {
             &link.text,
             &link.rel,
         ])
+    }
+
+    fn slow(&mut self, url: &str, fetch: &Fetch) -> io::Result<()> {
+        self.write([url, &fetch.fetch_ms.to_string(), &number(fetch.status), &fetch.bytes.to_string()])
     }
 
     fn title(&mut self, _: &Page) -> io::Result<()> {

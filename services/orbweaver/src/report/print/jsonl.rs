@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Link, Linked, Page, Printer, Width};
 use crate::{
     output::json_line,
-    report::{args::Section, chains::Hop, classify::Verdict},
+    report::{args::Section, chains::Hop, classify::Verdict, slow::Fetch},
 };
 
 /// Line of the sections with links.
@@ -43,6 +43,15 @@ struct TitleLine<'a> {
     site: &'a str,
     title: &'a str,
     url: &'a str,
+}
+
+/// Line of the section of slow pages.
+#[derive(Serialize)]
+struct SlowLine<'a> {
+    section: &'static str,
+    url: &'a str,
+    #[serde(flatten)]
+    fetch: &'a Fetch,
 }
 
 /// Prints a section as JSON lines.
@@ -84,6 +93,10 @@ impl Printer for JsonPrinter<'_> {
 
     fn link(&mut self, linked: &Linked, link: &Link, _: &Width) -> io::Result<()> {
         self.write(linked, Some(link))
+    }
+
+    fn slow(&mut self, url: &str, fetch: &Fetch) -> io::Result<()> {
+        json_line(&mut self.out, &SlowLine { section: self.section, url, fetch })
     }
 
     fn title(&mut self, _: &Page) -> io::Result<()> {

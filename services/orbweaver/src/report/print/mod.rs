@@ -12,6 +12,7 @@ use super::{
     args::{Format, Section},
     chains::Chain,
     sections::Totals,
+    slow::Fetch,
 };
 
 /// URL that is broken or redirects.
@@ -88,6 +89,9 @@ pub(super) trait Printer {
 
     /// Prints a page with the title that was begun last.
     fn page(&mut self, page: &Page) -> io::Result<()>;
+
+    /// Prints a slow page.
+    fn slow(&mut self, url: &str, fetch: &Fetch) -> io::Result<()>;
 
     /// Writes all that is buffered.
     fn end(&mut self) -> io::Result<()>;

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{Link, Linked, Page, Printer, Width};
-use crate::report::{args::Section, chains::Chain, classify::Verdict, sections::Totals};
+use crate::{
+    crawl::progress::number,
+    report::{args::Section, chains::Chain, classify::Verdict, sections::Totals, slow::Fetch},
+};
 
 /// Maximum width to which URLs of pages are padded, in characters.
 const MAX_WIDTH: usize = 80;
@@ -29,6 +32,7 @@ fn heading(section: Section) -> &'static str {
         Section::Broken => "Broken links",
         Section::Redirects => "Redirects",
         Section::Titles => "Titles",
+        Section::Slow => "Slow pages",
     }
 }
 
@@ -123,6 +127,11 @@ impl Printer for TextPrinter<'_> {
         writeln!(self.out, "    {}", page.url)
     }
 
+    fn slow(&mut self, url: &str, fetch: &Fetch) -> io::Result<()> {
+        let status = fetch.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+        writeln!(self.out, "\n{url}\n    {} ms, {status}, {} bytes", number(fetch.fetch_ms), number(fetch.bytes))
+    }
+
     fn end(&mut self) -> io::Result<()> {
         writeln!(self.out)?;
         self.out.flush()
@@ -146,6 +155,7 @@ pub(super) fn summary(sections: &[Section], totals: &Totals, out: &mut dyn Write
                 let links = counted(totals.redirected_links, "link", "links");
                 writeln!(out, "{name:<10} {}, {links}", counted(totals.redirects, "URL", "URLs"))?;
             }
+            Section::Slow => writeln!(out, "{name:<10} {}", counted(totals.slow, "page", "pages"))?,
             Section::Titles => {
                 let shared = counted(totals.shared_titles, "title", "titles");
                 let pages = counted(totals.pages_with_shared_title, "page", "pages");

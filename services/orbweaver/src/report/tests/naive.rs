@@ -59,7 +59,11 @@ fn add((number, outcome, target, title, links): &Event, crawl: &mut Crawl, visit
                 json!({"url": url(*number), "outcome": "redirected", "status": 301, "location": spelled(*target, 0)});
             crawl.urls.push(line);
         } else {
-            crawl.urls.push(json!({"url": url(*number), "outcome": "fetched", "status": 200, "via": url(*target)}));
+            // From one second to six and a half.
+            let fetch_ms = 1000 + 500 * (*target + *title);
+            crawl.urls.push(json!({
+                "url": url(*number), "outcome": "fetched", "status": 200, "via": url(*target), "bytes": *title, "fetch_ms": fetch_ms,
+            }));
             let rel = |rel: u8| if rel == 0 { "nofollow" } else { "" };
             let link = |(to, spelling, kind): &(usize, u8, u8)| json!({"url": spelled(*to, *spelling), "text": format!("to {kind}"), "rel": rel(*kind)});
             crawl.documents.push(json!({
@@ -123,6 +127,12 @@ pub(super) fn lines(crawl: &Crawl) -> Vec<Value> {
     for ((site, title), urls) in titles.iter().filter(|((_, title), urls)| title.is_empty() || urls.len() > 1) {
         lines.extend(urls.iter().map(|url| json!({"section": "titles", "site": site, "title": title, "url": url})));
     }
+    let mut slow: Vec<(&str, &Value)> = ends.into_iter().filter(|(_, end)| end["fetch_ms"].as_u64() >= Some(2000)).collect();
+    slow.sort_by_key(|(url, end)| (std::cmp::Reverse(end["fetch_ms"].as_u64()), *url));
+    let line = |(url, end): (&str, &Value)| {
+        json!({"section": "slow", "url": url, "fetch_ms": end["fetch_ms"], "status": end["status"], "bytes": end["bytes"]})
+    };
+    lines.extend(slow.into_iter().map(line));
     lines
 }
 
