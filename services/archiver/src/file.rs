@@ -4,7 +4,11 @@ use orbweaver_log::{ConsumerRecord, Offset};
 use orbweaver_messages::Millis;
 use orbweaver_stage::Origin;
 
-use crate::{config::FileLimits, file_name::FileName, job::Checked};
+use crate::{
+    config::FileLimits,
+    file_name::FileName,
+    job::{Checked, Size},
+};
 
 /// Records with their origins.
 pub(crate) type Records = Vec<(Origin, ConsumerRecord)>;
@@ -35,8 +39,7 @@ pub(crate) struct OpenFile {
     pub(crate) name: FileName,
     /// Offsets of its responses, in ascending order.
     pub(crate) offsets: Vec<Offset>,
-    /// Size in bytes.
-    pub(crate) bytes: u64,
+    size: Size,
     since: Millis,
     written_at: Millis,
 }
@@ -44,7 +47,8 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     /// Returns the time at which it closes; the past if it has reached a limit.
     fn closes_at(&self, limits: &FileLimits) -> Millis {
-        if self.bytes >= limits.bytes || self.offsets.len() >= limits.responses {
+        let is_large = self.size.bytes >= limits.bytes || self.size.index_bytes >= limits.index_bytes;
+        if is_large || self.offsets.len() >= limits.responses {
             return Millis::MIN;
         }
         self.since.saturating_add(limits.age).min(self.written_at.saturating_add(limits.idle))
@@ -101,7 +105,13 @@ impl CrawlFile {
             self.is_closing &= self.file.is_some();
             return None;
         };
-        let begin = || OpenFile { name: name(first.offset), offsets: vec![], bytes: 0, since: now, written_at: now };
+        let begin = || OpenFile {
+            name: name(first.offset),
+            offsets: vec![],
+            size: Size::default(),
+            since: now,
+            written_at: now,
+        };
         let file = self.file.get_or_insert_with(begin);
         file.written_at = now;
         self.phase = Phase::Writing;
@@ -110,11 +120,11 @@ impl CrawlFile {
     }
 
     /// Notes the result of a write.
-    pub(crate) fn written(&mut self, records: &[Checked], bytes: u64) {
+    pub(crate) fn written(&mut self, records: &[Checked], size: Size) {
         let Some(file) = &mut self.file else { return };
         let valid = records.iter().filter(|(_, result)| result.is_ok());
         file.offsets.extend(valid.map(|(origin, _)| origin.offset));
-        file.bytes = bytes;
+        file.size = size;
         self.writing = 0;
         self.phase = Phase::Ready;
     }

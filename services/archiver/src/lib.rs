@@ -17,7 +17,7 @@
 //! | [`file_name`] | names of files and directories (pure) |
 //! | [`job`] | the work on files, and its results |
 //! | [`worker`] | execution of jobs on blocking threads |
-//! | `disk` | files on disk |
+//! | `disk`, `index` | files and their indexes on disk |
 //! | `remote` | objects in a store |
 //! | `page`, `body`, `capture` | from a record to the capture in a file (pure) |
 //! | [`closer`] | the handle that closes all files |
@@ -33,6 +33,7 @@ mod disk;
 pub mod error;
 mod file;
 pub mod file_name;
+mod index;
 pub mod job;
 mod ledger;
 #[cfg(feature = "cluster")]
