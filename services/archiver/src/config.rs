@@ -31,7 +31,7 @@ pub struct ArchiverConfig {
     pub threads: usize,
     /// Size at which a file is closed.
     ///
-    /// The last batch of responses may exceed it.
+    /// The last batch of responses may exceed it. A file whose index has 64 MiB is closed, too.
     #[serde(with = "Size::<KIB, { 64 * GIB }>")]
     pub max_file_bytes: u64,
     /// Age at which a file is closed, from its first response.
@@ -49,7 +49,7 @@ pub struct ArchiverConfig {
     pub max_file_responses: usize,
     /// Maximum number of open files: beyond it the least recently written one is closed.
     ///
-    /// Each crawl has one in each of its partitions; an open file takes about 64 KiB of memory.
+    /// Each crawl has one in each of its partitions; an open file takes about 80 KiB of memory.
     #[serde(with = "Count::<1, 100_000>")]
     pub max_open_files: usize,
     /// Maximum size of an archived body; the rest is cut off, and the response is marked as truncated.
@@ -123,13 +123,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<ArchiverConfig>(value.clone()).unwrap(), config, "{value}");
         assert_eq!(
             config.file_limits(),
-            FileLimits {
-                bytes: 1 << 30,
-                index_bytes: 64 << 20,
-                responses: 1_000_000,
-                age: 3_600_000,
-                idle: 60_000
-            }
+            FileLimits { bytes: 1 << 30, index_bytes: 64 << 20, responses: 1_000_000, age: 3_600_000, idle: 60_000 }
         );
         let refused = serde_json::from_str::<ArchiverConfig>(r#"{"idle":"0s"}"#).unwrap_err().to_string();
         assert!(refused.contains("1s"), "{refused}");

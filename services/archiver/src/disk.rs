@@ -275,3 +275,79 @@ fn sync_directory(directory: &Path) -> Result<(), ArchiveError> {
     let synced = File::open(directory).and_then(|opened| opened.sync_all());
     synced.map_err(ArchiveError::io(directory, "synchronize the directory"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Creates files, as a crash may leave them.
+    fn leave(root: &Path, paths: &[&String]) {
+        for path in paths {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), "").unwrap();
+        }
+    }
+
+    /// Returns the files below a directory, in order.
+    fn left(root: &Path) -> Vec<String> {
+        let names = |directory: &str| names_in(&root.join(directory)).unwrap();
+        let mut left: Vec<String> = names("")
+            .iter()
+            .flat_map(|directory| names(directory).into_iter().map(move |file| format!("{directory}/{file}")))
+            .collect();
+        left.sort_unstable();
+        left
+    }
+
+    #[test]
+    fn whatever_a_crash_leaves_of_a_file_and_its_index_both_are_published_or_neither_is_left() {
+        let name = FileName::new(&CrawlName::default(), 0, 3, 5, 0);
+        let (open_index, index) = (name.open_index_path(), name.index_path());
+        let (open, uploading, closed) = (name.open_path(), name.upload_path(), name.path());
+        let ids = name.uploads().map(|upload| upload.id);
+        let both = vec![index.clone(), closed.clone()];
+        // Files, whether there is an entry, and the files after the recovery.
+        let cases: &[(&[&String], bool, &[String])] = &[
+            (&[&open], false, &[]),
+            (&[&open_index], false, &[]),
+            (&[&open, &open_index], false, &[]),
+            (&[&open, &open_index], true, &both),
+            // Of a version without indexes.
+            (&[&open], true, std::slice::from_ref(&closed)),
+            // Between the two names of a published file, with or without the entry after a power cut.
+            (&[&open, &index], true, &both),
+            (&[&open, &index], false, &[]),
+            // After a power cut alone: names need not become durable in order.
+            (&[&closed, &open_index], true, &both),
+            (&[&uploading, &open_index], true, &[]),
+            (&[&uploading, &open_index, &ids[0], &ids[1]], true, &[]),
+            (&[&uploading], true, &[]),
+            // The index of an uploaded file, which is deleted last.
+            (&[&open_index], true, &[]),
+            (&[&uploading, &open_index, &ids[0], &ids[1]], false, &[]),
+        ];
+        for (paths, has_entry, expected) in cases {
+            let dir = tempfile::tempdir().unwrap();
+            leave(dir.path(), paths);
+            let files = open_files(dir.path()).unwrap();
+            assert_eq!(files.len(), 1, "{paths:?}");
+            let published = has_entry.then(|| name.path()).into_iter().collect();
+            let recovery = Recovery { partition: 3, owner_epoch: 1, published };
+            assert_eq!(recover(dir.path(), None, files, &[recovery]).unwrap(), []);
+            assert_eq!(left(dir.path()), *expected, "{paths:?}, {has_entry}");
+        }
+    }
+
+    #[test]
+    fn an_owner_whose_successor_deleted_its_file_leaves_no_index() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = FileName::new(&CrawlName::default(), 0, 3, 5, 0);
+        leave(dir.path(), &[&name.open_index_path()]);
+        assert!(!publish(dir.path(), &name).unwrap());
+        assert_eq!(left(dir.path()), Vec::<String>::new());
+        leave(dir.path(), &[&name.open_path(), &name.open_index_path()]);
+        assert!(publish(dir.path(), &name).unwrap());
+        assert!(publish(dir.path(), &name).unwrap(), "repeated");
+        assert_eq!(left(dir.path()), [name.index_path(), name.path()]);
+    }
+}

@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: FileLimits = FileLimits { bytes: 1000, responses: 5, age: 100, idle: 60 };
+    const LIMITS: FileLimits = FileLimits { bytes: 1000, index_bytes: 100, responses: 5, age: 100, idle: 60 };
 
     fn name(first: Offset) -> FileName {
         FileName::new(&CrawlName::default(), 0, 0, first, 7)
@@ -191,11 +191,15 @@ mod tests {
         origin
     }
 
+    fn size(bytes: u64) -> Size {
+        Size { bytes, index_bytes: 0 }
+    }
+
     /// Writes records at `now`; `bytes` is the size of the file then.
     fn write(file: &mut CrawlFile, offsets: std::ops::Range<Offset>, now: Millis, bytes: u64) {
         let origins: Vec<Origin> = offsets.map(|offset| push(file, offset)).collect();
         assert!(matches!(file.next(&LIMITS, now, name), Some(Step::Write(..))));
-        file.written(&origins.into_iter().map(|origin| (origin, Ok(()))).collect::<Vec<_>>(), bytes);
+        file.written(&origins.into_iter().map(|origin| (origin, Ok(()))).collect::<Vec<_>>(), size(bytes));
     }
 
     fn finishes(file: &mut CrawlFile, now: Millis) -> bool {
@@ -215,6 +219,12 @@ mod tests {
         write(&mut old, 2..3, 90, 30);
         assert!(!finishes(&mut old, 99) && finishes(&mut old, 100));
 
+        let mut large_index = CrawlFile::new();
+        let origin = push(&mut large_index, 0);
+        assert!(large_index.next(&LIMITS, 0, name).is_some());
+        large_index.written(&[(origin, Ok(()))], Size { bytes: 10, index_bytes: 100 });
+        assert!(finishes(&mut large_index, 0));
+
         let (mut large, mut many) = (CrawlFile::new(), CrawlFile::new());
         write(&mut large, 0..1, 0, 1000);
         write(&mut many, 0..5, 0, 10);
@@ -228,7 +238,7 @@ mod tests {
         assert!(matches!(file.next(&LIMITS, 0, name), Some(Step::Write(of, _)) if of == name(3)));
         let waiting = push(&mut file, 4);
         assert_eq!(file.next(&LIMITS, 0, name), None);
-        file.written(&[(Origin { offset: 3, ..waiting }, Ok(()))], 2000);
+        file.written(&[(Origin { offset: 3, ..waiting }, Ok(()))], size(2000));
         assert_eq!(file.next(&LIMITS, 0, name), Some(Step::Finish(name(3))));
         for (phase, due) in [(Phase::Finishing, 2), (Phase::Uploading, 0), (Phase::Entering, 2), (Phase::Publishing, 2)]
         {
@@ -244,7 +254,7 @@ mod tests {
         let mut file = CrawlFile::new();
         let origin = push(&mut file, 3);
         assert!(file.next(&LIMITS, 0, name).is_some());
-        file.written(&[(origin, Err("damaged".into()))], 0);
+        file.written(&[(origin, Err("damaged".into()))], size(0));
         file.close();
         assert_eq!(file.next(&LIMITS, 0, name), None);
         assert!(file.is_empty() && file.due() == 0);
@@ -256,7 +266,7 @@ mod tests {
         let origin = push(&mut file, 3);
         file.close();
         assert!(matches!(file.next(&LIMITS, 0, name), Some(Step::Write(..))));
-        file.written(&[(origin, Ok(()))], 10);
+        file.written(&[(origin, Ok(()))], size(10));
         assert!(finishes(&mut file, 0));
     }
 }

@@ -68,3 +68,27 @@ fn sort(mut file: File) -> io::Result<()> {
     drop(output);
     file.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_sorted_by_their_bytes_when_the_index_is_closed_although_its_path_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("a.cdxj.open"), dir.path().join("other"));
+        let mut index = OpenIndex::create(path.clone()).unwrap();
+        // Much more than the buffer.
+        let lines: Vec<String> = (0..3000_u32).map(|n| format!("b,a)/{} {{}}", n.wrapping_mul(7919) % 3000)).collect();
+        lines.iter().for_each(|line| index.add(line).unwrap());
+        let bytes = index.bytes();
+        std::fs::rename(&path, &other).unwrap();
+        index.finish().unwrap();
+        let text = std::fs::read_to_string(&other).unwrap();
+        let mut sorted = lines;
+        sorted.sort_unstable();
+        assert_eq!(text, sorted.join("\n") + "\n");
+        assert_eq!(text.len() as u64, bytes);
+        assert!(!path.exists());
+    }
+}
