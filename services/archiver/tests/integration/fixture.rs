@@ -37,7 +37,7 @@ use crate::warc::{check_index, files_below, records_of};
 
 pub(crate) const PARTITIONS: u32 = 2;
 /// Size of the parts of objects, of which larger files have several.
-const PART_BYTES: usize = 3000;
+pub(crate) const PART_BYTES: usize = 1200;
 const GROUP: &str = "archiver";
 
 /// A log, and the directory of an archive.
