@@ -176,6 +176,7 @@ mod tests {
         ("http://a..b.example./x", "example,b,a)/x"),
         ("http://a.example/?", "example,a)/"),
         ("http://a.example/?b=2&a=1&A=0&a&a=&&c", "example,a)/?&a&a=&a=0&a=1&b=2&c"),
+        ("http://a.example/?a-b=1&a=2&a", "example,a)/?a&a=2&a-b=1"),
         ("http://a.example/?B=%41%26c=1&d=%2525", "example,a)/?b=a&c=1&d=%25"),
         ("http://a.example/%2525%41%2e%2e/x", "example,a)/%25a../x"),
         ("http://a.example/a/./b/../c/%2E%2E/d/.", "example,a)/a/d"),
