@@ -68,13 +68,15 @@ fn indexed(file: &str) -> Result<Vec<Located>> {
     let path = file.replace(".warc.gz", ".cdxj");
     let text = std::fs::read_to_string(&path).with_context(|| format!("{path}: no index"))?;
     ensure!(text.lines().is_sorted() && text.ends_with('\n'), "{path} is not sorted");
-    let line = |line: &str| {
-        let fields: Value = serde_json::from_str(line.splitn(3, ' ').nth(2).context("no fields")?)?;
-        let text = |name: &str| Ok(fields[name].as_str().with_context(|| format!("no {name}"))?.to_owned());
-        ensure!(file.ends_with(&text("filename")?), "another file");
-        Ok((text("offset")?.parse()?, text("length")?.parse()?, text("url")?, text("status")?))
-    };
-    text.lines().map(|text| line(text).with_context(|| format!("{path}: {text}"))).collect()
+    text.lines().map(|line| located(file, line).with_context(|| format!("{path}: {line}"))).collect()
+}
+
+/// Reads a line of the index of a file.
+fn located(file: &str, line: &str) -> Result<Located> {
+    let fields: Value = serde_json::from_str(line.splitn(3, ' ').nth(2).context("no fields")?)?;
+    let text = |name: &str| fields[name].as_str().with_context(|| format!("no {name}"));
+    ensure!(file.ends_with(text("filename")?), "another file");
+    Ok((text("offset")?.parse()?, text("length")?.parse()?, text("url")?.to_owned(), text("status")?.to_owned()))
 }
 
 /// Returns the response of a record; `None` for a record of another type.
