@@ -1,5 +1,5 @@
-//! Writes a WARC file with captures of every kind, to check it with other readers:
-//! `cargo run -p orbweaver-warc --example sample -- sample.warc.gz`.
+//! Writes a WARC file with captures of every kind, and its index, to check them with other programs:
+//! `cargo run -p orbweaver-warc --example sample -- sample.warc.gz` also writes `sample.cdxj`.
 
 use std::{
     fs::File,
@@ -7,7 +7,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use orbweaver_warc::{Capture, Info, Protocol, Revisit, RevisitKind, Truncated, WarcWriter};
+use orbweaver_warc::{Capture, Info, Protocol, Revisit, RevisitKind, Truncated, WarcWriter, Written, index_line};
 
 const DATE_MS: i64 = 1_700_000_000_123;
 
@@ -32,6 +32,20 @@ fn capture<'a>(url: &'a str, headers: &'a [(String, String)], body: &'a [u8]) ->
     }
 }
 
+/// A file and the lines of its index.
+struct Indexed {
+    writer: WarcWriter<BufWriter<File>>,
+    lines: Vec<String>,
+}
+
+impl Indexed {
+    fn write(&mut self, capture: &Capture<'_>) -> io::Result<Written> {
+        let written = self.writer.write(capture)?;
+        self.lines.push(index_line("sample.warc.gz", capture, &written));
+        Ok(written)
+    }
+}
+
 fn main() -> io::Result<()> {
     let path = std::env::args().nth(1).ok_or_else(|| io::Error::other("usage: sample PATH"))?;
     let fields = [
@@ -44,7 +58,8 @@ fn main() -> io::Result<()> {
         ("description", "captures of\r\nevery kind"),
     ];
     let info = Info { filename: "sample.warc.gz", date_ms: DATE_MS, fields: &fields };
-    let mut writer = WarcWriter::new(BufWriter::new(File::create(path)?), &info)?;
+    let index = File::create(path.replace(".warc.gz", "") + ".cdxj")?;
+    let mut writer = Indexed { writer: WarcWriter::new(BufWriter::new(File::create(path)?), &info)?, lines: vec![] };
     let html =
         pairs(&[("Content-Type", "text/html; charset=utf-8"), ("Content-Encoding", "br"), ("Content-Length", "9")]);
     let request = pairs(&[("Host", "a.example"), ("User-Agent", "orbweaver/0.1"), ("Accept-Encoding", "gzip, br")]);
@@ -106,7 +121,7 @@ fn main() -> io::Result<()> {
     for url in [
         "http://a.example/ü b?q=a|b{c}[d]^`\\\"<e>\r\n#f",
         "http://[::1]:8080/a;b=c/%zz?x=%E0%A4%A",
-        "https://日本.example/",
+        "https://a.example/日本?größe",
     ] {
         writer.write(&Capture { request: Some(&request), ..capture(url, &text, b"odd URL") })?;
     }
@@ -115,5 +130,7 @@ fn main() -> io::Result<()> {
     writer.write(&capture("http://a.example/binary.png", &image, &binary))?;
     writer.write(&capture("http://a.example/line-ends", &text, b"\r\n\r\nWARC/1.1\r\n\r\n"))?;
     writer.write(&capture("http://a.example/empty", &[], b""))?;
-    writer.get_mut().flush()
+    writer.writer.get_mut().flush()?;
+    writer.lines.sort_unstable();
+    writer.lines.iter().try_for_each(|line| writeln!(&index, "{line}"))
 }

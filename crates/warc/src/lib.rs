@@ -20,14 +20,20 @@
 //! | `http` | blocks of responses and requests |
 //! | `fields` | lines of headers, target URIs, dates |
 //! | `digest` | [`payload_digest`]; digests and record ids |
+//! | `cdxj` | [`index_line`]: the line of a capture in an index |
+//! | `surt` | [`surt()`]: keys of URLs in an index |
 
 mod capture;
+mod cdxj;
 mod digest;
 mod fields;
 mod http;
 mod record;
+mod surt;
 mod writer;
 
 pub use capture::{Capture, Info, Protocol, Revisit, RevisitKind, Truncated, Written};
+pub use cdxj::index_line;
 pub use digest::payload_digest;
+pub use surt::surt;
 pub use writer::WarcWriter;

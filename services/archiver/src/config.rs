@@ -8,6 +8,9 @@ use orbweaver_settings::{Conflict, Cores, Count, DAY, GIB, KIB, SECOND, Section,
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Size of its index at which a file is closed: it is sorted in memory, on each thread that closes files.
+const INDEX_BYTES: u64 = 64 << 20;
+
 /// Settings of the archiver: the section `archiver` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -28,7 +31,7 @@ pub struct ArchiverConfig {
     pub threads: usize,
     /// Size at which a file is closed.
     ///
-    /// The last batch of responses may exceed it.
+    /// The last batch of responses may exceed it. A file whose index has 64 MiB is closed, too.
     #[serde(with = "Size::<KIB, { 64 * GIB }>")]
     pub max_file_bytes: u64,
     /// Age at which a file is closed, from its first response.
@@ -46,7 +49,7 @@ pub struct ArchiverConfig {
     pub max_file_responses: usize,
     /// Maximum number of open files: beyond it the least recently written one is closed.
     ///
-    /// Each crawl has one in each of its partitions; an open file takes about 64 KiB of memory.
+    /// Each crawl has one in each of its partitions; an open file takes about 80 KiB of memory.
     #[serde(with = "Count::<1, 100_000>")]
     pub max_open_files: usize,
     /// Maximum size of an archived body; the rest is cut off, and the response is marked as truncated.
@@ -84,6 +87,7 @@ impl Default for ArchiverConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileLimits {
     pub(crate) bytes: u64,
+    pub(crate) index_bytes: u64,
     pub(crate) responses: usize,
     /// Maximum age in milliseconds.
     pub(crate) age: Millis,
@@ -96,6 +100,7 @@ impl ArchiverConfig {
         let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX);
         FileLimits {
             bytes: self.max_file_bytes,
+            index_bytes: INDEX_BYTES,
             responses: self.max_file_responses,
             age: millis(self.max_file_age),
             idle: millis(self.idle),
@@ -118,7 +123,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<ArchiverConfig>(value.clone()).unwrap(), config, "{value}");
         assert_eq!(
             config.file_limits(),
-            FileLimits { bytes: 1 << 30, responses: 1_000_000, age: 3_600_000, idle: 60_000 }
+            FileLimits { bytes: 1 << 30, index_bytes: 64 << 20, responses: 1_000_000, age: 3_600_000, idle: 60_000 }
         );
         let refused = serde_json::from_str::<ArchiverConfig>(r#"{"idle":"0s"}"#).unwrap_err().to_string();
         assert!(refused.contains("1s"), "{refused}");

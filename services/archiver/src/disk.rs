@@ -1,7 +1,7 @@
 //! Files on disk.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, BufWriter, ErrorKind, Write},
     path::{Path, PathBuf},
@@ -10,14 +10,15 @@ use std::{
 use data_encoding::HEXLOWER;
 use orbweaver_messages::Millis;
 use orbweaver_url::CrawlName;
-use orbweaver_warc::{Info, WarcWriter};
+use orbweaver_warc::{Info, WarcWriter, index_line};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     capture::{capture, info, metadata},
     error::ArchiveError,
     file_name::{FileName, Numbers},
-    job::{Closed, Recovery},
+    index::OpenIndex,
+    job::{Closed, Recovery, Size},
     page::Response,
     remote::Remote,
 };
@@ -25,11 +26,14 @@ use crate::{
 /// Buffer of an open file in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A file that is being written.
+/// A file that is being written, with its index.
 #[derive(Debug)]
 pub(crate) struct OpenWarc {
     path: PathBuf,
+    /// Final name within its directory.
+    filename: String,
     writer: WarcWriter<Hashed<BufWriter<File>>>,
+    index: OpenIndex,
 }
 
 /// Output that is hashed.
@@ -52,7 +56,7 @@ impl<W: Write> Write for Hashed<W> {
 }
 
 impl OpenWarc {
-    /// Creates a file with its `warcinfo` record.
+    /// Creates a file with its `warcinfo` record, and its index.
     pub(crate) fn create(root: &Path, crawl: &CrawlName, name: &FileName, now: Millis) -> Result<Self, ArchiveError> {
         let directory = root.join(&name.directory);
         fs::create_dir_all(&directory).map_err(ArchiveError::io(&directory, "create the directory"))?;
@@ -61,26 +65,30 @@ impl OpenWarc {
         let info = Info { filename: &name.file, date_ms: now, fields: &info(crawl) };
         let output = Hashed { output: BufWriter::with_capacity(BUFFER_BYTES, file), digest: Sha256::new() };
         let writer = WarcWriter::new(output, &info).map_err(ArchiveError::io(&path, "write"))?;
-        Ok(Self { path, writer })
+        let index = OpenIndex::create(root.join(name.open_index_path()))?;
+        Ok(Self { path, filename: name.file.clone(), writer, index })
     }
 
     /// Appends a response. An inner error is the reason for a rejection, of which nothing is written.
     pub(crate) fn write(&mut self, response: &Response<'_>) -> Result<Result<(), String>, ArchiveError> {
-        match self.writer.write(&capture(response, &metadata(response))) {
-            Ok(_) => Ok(Ok(())),
+        let metadata = metadata(response);
+        let capture = capture(response, &metadata);
+        match self.writer.write(&capture) {
+            Ok(written) => self.index.add(&index_line(&self.filename, &capture, &written)).map(Ok),
             Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(Err(error.to_string())),
             Err(error) => Err(ArchiveError::io(&self.path, "write")(error)),
         }
     }
 
-    /// Returns the size in bytes, including those that are still in memory.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.writer.bytes()
+    /// Returns the sizes, including bytes that are still in memory.
+    pub(crate) fn size(&self) -> Size {
+        Size { bytes: self.writer.bytes(), index_bytes: self.index.bytes() }
     }
 
-    /// Makes the file durable under its temporary name.
+    /// Makes the file and its index durable under their temporary names.
     pub(crate) fn finish(self, root: &Path) -> Result<Closed, ArchiveError> {
-        let Self { path, writer } = self;
+        let Self { path, writer, index, .. } = self;
+        index.finish()?;
         let bytes = writer.bytes();
         let Hashed { output, digest } = writer.into_inner();
         let file = output.into_inner().map_err(|error| error.into_error());
@@ -94,6 +102,7 @@ impl OpenWarc {
 
     /// Closes the file without writing the bytes that are still in memory.
     pub(crate) fn abandon(self) {
+        self.index.abandon();
         let (_file, _unwritten) = self.writer.into_inner().output.into_parts();
     }
 }
@@ -115,7 +124,7 @@ pub(crate) fn create_directory(directory: &Path) -> Result<(), ArchiveError> {
     }
 }
 
-/// Marks a durable file as one whose upload begins. Returns `false` if it does not exist.
+/// Marks a durable file, with its index, as one whose upload begins. Returns `false` if it does not exist.
 pub(crate) fn begin_upload(root: &Path, name: &FileName) -> Result<bool, ArchiveError> {
     let open = root.join(name.open_path());
     match fs::rename(&open, root.join(name.upload_path())) {
@@ -138,22 +147,35 @@ pub(crate) fn write_durably(root: &Path, path: &str, text: &str) -> Result<(), A
     path.parent().map_or(Ok(()), sync_directory)
 }
 
-/// Gives a durable file its final name; deletes one that the store has. Returns `false` if it exists under no name.
+/// Gives a durable file and its index their final names; deletes those that the store has. Returns `false` if the file
+/// exists under no name.
 pub(crate) fn publish(root: &Path, name: &FileName) -> Result<bool, ArchiveError> {
     if root.join(name.upload_path()).exists() {
         return delete_uploaded(root, name).map(|()| true);
     }
-    let (open, closed) = (root.join(name.open_path()), root.join(name.path()));
-    match fs::rename(&open, &closed) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(closed.exists()),
-        Err(error) => return Err(ArchiveError::io(open, "rename")(error)),
+    if !root.join(name.open_path()).exists() && !root.join(name.path()).exists() {
+        return delete_index(root, name).map(|()| false);
+    }
+    // The index first: a file with its final name has its index.
+    rename(root, &name.open_index_path(), &name.index_path())?;
+    rename(root, &name.open_path(), &name.path())?;
+    if !root.join(name.path()).exists() {
+        // The next owner has deleted it meanwhile.
+        return delete_index(root, name).map(|()| false);
     }
     sync_directory(&root.join(&name.directory))?;
     Ok(true)
 }
 
-/// Deletes an unfinished file and its object, if they exist.
+/// Renames a file, if it exists.
+fn rename(root: &Path, from: &str, to: &str) -> Result<(), ArchiveError> {
+    match fs::rename(root.join(from), root.join(to)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(ArchiveError::io(root.join(from), "rename")(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes an unfinished file, its index and their objects, if they exist.
 pub(crate) fn discard(root: &Path, name: &FileName, remote: Option<&Remote>) -> Result<(), ArchiveError> {
     if root.join(name.upload_path()).exists() {
         match remote {
@@ -162,15 +184,23 @@ pub(crate) fn discard(root: &Path, name: &FileName, remote: Option<&Remote>) -> 
         }
         delete_uploaded(root, name)?;
     }
-    delete(&root.join(name.open_path()))
+    delete(&root.join(name.open_path()))?;
+    if root.join(name.path()).exists() { Ok(()) } else { delete_index(root, name) }
 }
 
 /// Deletes a file whose upload has begun, durably: a later owner would remove the object of a file that reappears.
 fn delete_uploaded(root: &Path, name: &FileName) -> Result<(), ArchiveError> {
-    // First, since nothing else shows that it exists.
-    delete(&root.join(name.upload_id_path()))?;
+    // First, since nothing else shows that they exist.
+    name.uploads().iter().try_for_each(|upload| delete(&root.join(&upload.id)))?;
     delete(&root.join(name.upload_path()))?;
+    // Last: a former owner whose upload has not yet read it finds the file missing too.
+    delete_index(root, name)?;
     sync_directory(&root.join(&name.directory))
+}
+
+/// Deletes the index of a file that does not exist, under each of its names.
+fn delete_index(root: &Path, name: &FileName) -> Result<(), ArchiveError> {
+    [name.open_index_path(), name.index_path()].iter().try_for_each(|path| delete(&root.join(path)))
 }
 
 fn delete(path: &Path) -> Result<(), ArchiveError> {
@@ -180,23 +210,22 @@ fn delete(path: &Path) -> Result<(), ArchiveError> {
     }
 }
 
-/// A file without its final name.
+/// A file that lacks its final name, or whose index does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenFile {
     pub(crate) name: FileName,
     pub(crate) numbers: Numbers,
 }
 
-/// Returns the files without their final names.
+/// Returns the files that lack their final names, or whose indexes do.
 pub(crate) fn open_files(root: &Path) -> Result<Vec<OpenFile>, ArchiveError> {
-    let mut files = vec![];
+    let mut files = HashMap::new();
     for directory in names_in(root)? {
         for file in names_in(&root.join(&directory))? {
-            let open = FileName::of_unfinished(&directory, &file);
-            files.extend(open.map(|(name, numbers)| OpenFile { name, numbers }));
+            files.extend(FileName::of_unfinished(&directory, &file));
         }
     }
-    Ok(files)
+    Ok(files.into_iter().map(|(name, numbers)| OpenFile { name, numbers }).collect())
 }
 
 /// Publishes the finished ones of these files, and deletes the unfinished ones, if they are those of earlier owners of
@@ -245,4 +274,80 @@ fn names_in(directory: &Path) -> Result<Vec<String>, ArchiveError> {
 fn sync_directory(directory: &Path) -> Result<(), ArchiveError> {
     let synced = File::open(directory).and_then(|opened| opened.sync_all());
     synced.map_err(ArchiveError::io(directory, "synchronize the directory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Creates files, as a crash may leave them.
+    fn leave(root: &Path, paths: &[&String]) {
+        for path in paths {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), "").unwrap();
+        }
+    }
+
+    /// Returns the files below a directory, in order.
+    fn left(root: &Path) -> Vec<String> {
+        let names = |directory: &str| names_in(&root.join(directory)).unwrap();
+        let mut left: Vec<String> = names("")
+            .iter()
+            .flat_map(|directory| names(directory).into_iter().map(move |file| format!("{directory}/{file}")))
+            .collect();
+        left.sort_unstable();
+        left
+    }
+
+    #[test]
+    fn whatever_a_crash_leaves_of_a_file_and_its_index_both_are_published_or_neither_is_left() {
+        let name = FileName::new(&CrawlName::default(), 0, 3, 5, 0);
+        let (open_index, index) = (name.open_index_path(), name.index_path());
+        let (open, uploading, closed) = (name.open_path(), name.upload_path(), name.path());
+        let ids = name.uploads().map(|upload| upload.id);
+        let both = vec![index.clone(), closed.clone()];
+        // Files, whether there is an entry, and the files after the recovery.
+        let cases: &[(&[&String], bool, &[String])] = &[
+            (&[&open], false, &[]),
+            (&[&open_index], false, &[]),
+            (&[&open, &open_index], false, &[]),
+            (&[&open, &open_index], true, &both),
+            // Of a version without indexes.
+            (&[&open], true, std::slice::from_ref(&closed)),
+            // Between the two names of a published file, with or without the entry after a power cut.
+            (&[&open, &index], true, &both),
+            (&[&open, &index], false, &[]),
+            // After a power cut alone: names need not become durable in order.
+            (&[&closed, &open_index], true, &both),
+            (&[&uploading, &open_index], true, &[]),
+            (&[&uploading, &open_index, &ids[0], &ids[1]], true, &[]),
+            (&[&uploading], true, &[]),
+            // The index of an uploaded file, which is deleted last.
+            (&[&open_index], true, &[]),
+            (&[&uploading, &open_index, &ids[0], &ids[1]], false, &[]),
+        ];
+        for (paths, has_entry, expected) in cases {
+            let dir = tempfile::tempdir().unwrap();
+            leave(dir.path(), paths);
+            let files = open_files(dir.path()).unwrap();
+            assert_eq!(files.len(), 1, "{paths:?}");
+            let published = has_entry.then(|| name.path()).into_iter().collect();
+            let recovery = Recovery { partition: 3, owner_epoch: 1, published };
+            assert_eq!(recover(dir.path(), None, files, &[recovery]).unwrap(), []);
+            assert_eq!(left(dir.path()), *expected, "{paths:?}, {has_entry}");
+        }
+    }
+
+    #[test]
+    fn an_owner_whose_successor_deleted_its_file_leaves_no_index() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = FileName::new(&CrawlName::default(), 0, 3, 5, 0);
+        leave(dir.path(), &[&name.open_index_path()]);
+        assert!(!publish(dir.path(), &name).unwrap());
+        assert_eq!(left(dir.path()), Vec::<String>::new());
+        leave(dir.path(), &[&name.open_path(), &name.open_index_path()]);
+        assert!(publish(dir.path(), &name).unwrap());
+        assert!(publish(dir.path(), &name).unwrap(), "repeated");
+        assert_eq!(left(dir.path()), [name.index_path(), name.path()]);
+    }
 }

@@ -4,7 +4,11 @@ use orbweaver_log::{ConsumerRecord, Offset};
 use orbweaver_messages::Millis;
 use orbweaver_stage::Origin;
 
-use crate::{config::FileLimits, file_name::FileName, job::Checked};
+use crate::{
+    config::FileLimits,
+    file_name::FileName,
+    job::{Checked, Size},
+};
 
 /// Records with their origins.
 pub(crate) type Records = Vec<(Origin, ConsumerRecord)>;
@@ -35,8 +39,7 @@ pub(crate) struct OpenFile {
     pub(crate) name: FileName,
     /// Offsets of its responses, in ascending order.
     pub(crate) offsets: Vec<Offset>,
-    /// Size in bytes.
-    pub(crate) bytes: u64,
+    size: Size,
     since: Millis,
     written_at: Millis,
 }
@@ -44,7 +47,8 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     /// Returns the time at which it closes; the past if it has reached a limit.
     fn closes_at(&self, limits: &FileLimits) -> Millis {
-        if self.bytes >= limits.bytes || self.offsets.len() >= limits.responses {
+        let is_large = self.size.bytes >= limits.bytes || self.size.index_bytes >= limits.index_bytes;
+        if is_large || self.offsets.len() >= limits.responses {
             return Millis::MIN;
         }
         self.since.saturating_add(limits.age).min(self.written_at.saturating_add(limits.idle))
@@ -101,7 +105,13 @@ impl CrawlFile {
             self.is_closing &= self.file.is_some();
             return None;
         };
-        let begin = || OpenFile { name: name(first.offset), offsets: vec![], bytes: 0, since: now, written_at: now };
+        let begin = || OpenFile {
+            name: name(first.offset),
+            offsets: vec![],
+            size: Size::default(),
+            since: now,
+            written_at: now,
+        };
         let file = self.file.get_or_insert_with(begin);
         file.written_at = now;
         self.phase = Phase::Writing;
@@ -110,11 +120,11 @@ impl CrawlFile {
     }
 
     /// Notes the result of a write.
-    pub(crate) fn written(&mut self, records: &[Checked], bytes: u64) {
+    pub(crate) fn written(&mut self, records: &[Checked], size: Size) {
         let Some(file) = &mut self.file else { return };
         let valid = records.iter().filter(|(_, result)| result.is_ok());
         file.offsets.extend(valid.map(|(origin, _)| origin.offset));
-        file.bytes = bytes;
+        file.size = size;
         self.writing = 0;
         self.phase = Phase::Ready;
     }
@@ -167,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: FileLimits = FileLimits { bytes: 1000, responses: 5, age: 100, idle: 60 };
+    const LIMITS: FileLimits = FileLimits { bytes: 1000, index_bytes: 100, responses: 5, age: 100, idle: 60 };
 
     fn name(first: Offset) -> FileName {
         FileName::new(&CrawlName::default(), 0, 0, first, 7)
@@ -181,11 +191,15 @@ mod tests {
         origin
     }
 
+    fn size(bytes: u64) -> Size {
+        Size { bytes, index_bytes: 0 }
+    }
+
     /// Writes records at `now`; `bytes` is the size of the file then.
     fn write(file: &mut CrawlFile, offsets: std::ops::Range<Offset>, now: Millis, bytes: u64) {
         let origins: Vec<Origin> = offsets.map(|offset| push(file, offset)).collect();
         assert!(matches!(file.next(&LIMITS, now, name), Some(Step::Write(..))));
-        file.written(&origins.into_iter().map(|origin| (origin, Ok(()))).collect::<Vec<_>>(), bytes);
+        file.written(&origins.into_iter().map(|origin| (origin, Ok(()))).collect::<Vec<_>>(), size(bytes));
     }
 
     fn finishes(file: &mut CrawlFile, now: Millis) -> bool {
@@ -205,6 +219,12 @@ mod tests {
         write(&mut old, 2..3, 90, 30);
         assert!(!finishes(&mut old, 99) && finishes(&mut old, 100));
 
+        let mut large_index = CrawlFile::new();
+        let origin = push(&mut large_index, 0);
+        assert!(large_index.next(&LIMITS, 0, name).is_some());
+        large_index.written(&[(origin, Ok(()))], Size { bytes: 10, index_bytes: 100 });
+        assert!(finishes(&mut large_index, 0));
+
         let (mut large, mut many) = (CrawlFile::new(), CrawlFile::new());
         write(&mut large, 0..1, 0, 1000);
         write(&mut many, 0..5, 0, 10);
@@ -218,7 +238,7 @@ mod tests {
         assert!(matches!(file.next(&LIMITS, 0, name), Some(Step::Write(of, _)) if of == name(3)));
         let waiting = push(&mut file, 4);
         assert_eq!(file.next(&LIMITS, 0, name), None);
-        file.written(&[(Origin { offset: 3, ..waiting }, Ok(()))], 2000);
+        file.written(&[(Origin { offset: 3, ..waiting }, Ok(()))], size(2000));
         assert_eq!(file.next(&LIMITS, 0, name), Some(Step::Finish(name(3))));
         for (phase, due) in [(Phase::Finishing, 2), (Phase::Uploading, 0), (Phase::Entering, 2), (Phase::Publishing, 2)]
         {
@@ -234,7 +254,7 @@ mod tests {
         let mut file = CrawlFile::new();
         let origin = push(&mut file, 3);
         assert!(file.next(&LIMITS, 0, name).is_some());
-        file.written(&[(origin, Err("damaged".into()))], 0);
+        file.written(&[(origin, Err("damaged".into()))], size(0));
         file.close();
         assert_eq!(file.next(&LIMITS, 0, name), None);
         assert!(file.is_empty() && file.due() == 0);
@@ -246,7 +266,7 @@ mod tests {
         let origin = push(&mut file, 3);
         file.close();
         assert!(matches!(file.next(&LIMITS, 0, name), Some(Step::Write(..))));
-        file.written(&[(origin, Ok(()))], 10);
+        file.written(&[(origin, Ok(()))], size(10));
         assert!(finishes(&mut file, 0));
     }
 }

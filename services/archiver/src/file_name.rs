@@ -10,6 +10,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// Extension of a file.
 const EXTENSION: &str = ".warc.gz";
+/// Extension of its index.
+const INDEX_EXTENSION: &str = ".cdxj";
 /// Suffix of a file that is being written.
 const OPEN: &str = ".open";
 /// Suffix of a durable file whose upload has begun.
@@ -31,6 +33,15 @@ pub struct FileName {
     pub directory: String,
     /// Name of the file within its directory, once it is closed.
     pub file: String,
+}
+
+/// A durable file and its object, by their paths within the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Upload {
+    pub(crate) file: String,
+    pub(crate) object: String,
+    /// Path of the file with the id of the upload.
+    pub(crate) id: String,
 }
 
 /// Numbers in the name of a file that is not finished.
@@ -74,20 +85,38 @@ impl FileName {
         format!("{}/{}{UPLOAD}", self.directory, self.file)
     }
 
-    /// Returns the path within the archive of the file with the id of its upload.
-    pub(crate) fn upload_id_path(&self) -> String {
-        format!("{}/{}{UPLOAD_ID}", self.directory, self.file)
+    /// Returns the path of the index within the archive.
+    #[must_use]
+    pub fn index_path(&self) -> String {
+        format!("{}/{}{INDEX_EXTENSION}", self.directory, self.file.strip_suffix(EXTENSION).unwrap_or(&self.file))
     }
 
-    /// Returns the name, and its numbers, of a file that is being written or uploaded; `None` for any other file.
+    /// Returns the path of the index within the archive while the file has no final name, also from the start of its
+    /// upload on.
+    #[must_use]
+    pub fn open_index_path(&self) -> String {
+        self.index_path() + OPEN
+    }
+
+    /// Returns the uploads of the index and of the file, in this order: a file in the store has its index.
+    pub(crate) fn uploads(&self) -> [Upload; 2] {
+        [(self.open_index_path(), self.index_path()), (self.upload_path(), self.path())].map(|(file, object)| {
+            let id = format!("{object}{UPLOAD_ID}");
+            Upload { file, object, id }
+        })
+    }
+
+    /// Returns the name, and its numbers, of a file that is being written or uploaded, or of which this is the index;
+    /// `None` for any other file.
     pub(crate) fn of_unfinished(directory: &str, file: &str) -> Option<(Self, Numbers)> {
         let file = file.strip_suffix(OPEN).or_else(|| file.strip_suffix(UPLOAD))?;
-        let mut parts = file.strip_suffix(EXTENSION)?.rsplitn(5, '-');
+        let stem = file.strip_suffix(EXTENSION).or_else(|| file.strip_suffix(INDEX_EXTENSION))?;
+        let mut parts = stem.rsplitn(5, '-');
         let (owner_epoch, _, partition) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
         number(parts.next()?)?;
         (parts.next()? == directory).then_some(())?;
         let numbers = Numbers { partition: Partition::try_from(partition).ok()?, owner_epoch };
-        Some((Self { directory: directory.to_owned(), file: file.to_owned() }, numbers))
+        Some((Self { directory: directory.to_owned(), file: format!("{stem}{EXTENSION}") }, numbers))
     }
 }
 
@@ -131,6 +160,8 @@ mod tests {
     fn a_file_is_named_after_its_crawl_time_partition_first_offset_and_owner() {
         assert_eq!(name("docs").path(), "docs/docs-20260101000000260-00003-000000000017-42.warc.gz");
         assert_eq!(name("docs").open_path(), "docs/docs-20260101000000260-00003-000000000017-42.warc.gz.open");
+        assert_eq!(name("docs").index_path(), "docs/docs-20260101000000260-00003-000000000017-42.cdxj");
+        assert_eq!(name("docs").open_index_path(), "docs/docs-20260101000000260-00003-000000000017-42.cdxj.open");
     }
 
     #[test]
@@ -150,22 +181,24 @@ mod tests {
             assert!(directory.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-%~".contains(&byte)));
         }
         assert_eq!(name("..").directory, "%2E.");
-        assert!(name(&long).upload_id_path().rsplit('/').next().unwrap().len() < 255);
+        assert!(name(&long).uploads().iter().all(|upload| upload.id.rsplit('/').next().unwrap().len() < 255));
     }
 
     #[test]
     fn the_numbers_of_an_unfinished_file_are_read_back_from_its_name_and_no_other_file_has_any() {
         for crawl in ["docs", "a-1-2-3-4", "é", "-"] {
             let name = name(crawl);
-            for path in [name.open_path(), name.upload_path()] {
+            for path in [name.open_path(), name.upload_path(), name.open_index_path()] {
                 let (directory, file) = path.split_once('/').unwrap();
                 let numbers = Numbers { partition: 3, owner_epoch: 42 };
                 assert_eq!(FileName::of_unfinished(directory, file), Some((name.clone(), numbers)));
                 assert_eq!(FileName::of_unfinished("other", file), None);
             }
-            assert_eq!(FileName::of_unfinished(&name.directory, &name.file), None, "closed");
-            let id = format!("{}{UPLOAD_ID}", name.file);
-            assert_eq!(FileName::of_unfinished(&name.directory, &id), None);
+            let [index, file] = name.uploads();
+            for path in [name.path(), name.index_path(), index.id, file.id] {
+                let (directory, file) = path.split_once('/').unwrap();
+                assert_eq!(FileName::of_unfinished(directory, file), None, "{path}");
+            }
         }
         for file in ["docs.warc.gz.open", "docs-1-2-3.warc.gz.open", "docs-1-a-2-3.warc.gz.open", "notes.open", ""] {
             assert_eq!(FileName::of_unfinished("docs", file), None, "{file}");

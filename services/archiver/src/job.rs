@@ -27,17 +27,17 @@ pub enum ArchiveJob {
         /// Time at which the file is created, if it is.
         now: Millis,
     },
-    /// Make the file durable under its temporary name.
+    /// Make the file and its index durable under their temporary names.
     Finish(FileId),
-    /// Upload the durable file under its final name.
+    /// Upload the durable file and its index under their final names.
     Upload { file: FileId, closed: Closed },
-    /// Give the durable file its final name, or delete it if it was uploaded.
+    /// Give the durable file and its index their final names, or delete them if they were uploaded.
     Publish {
         file: FileId,
         /// Whether the partition is no longer assigned: its next owner may have renamed the file.
         is_stale: bool,
     },
-    /// Delete the unfinished file, and its object.
+    /// Delete the unfinished file and its index, and their objects.
     Discard(FileId),
     /// Check whether the responses of these records are valid, as [`ArchiveJob::Write`] does. They are in a durable file;
     /// but after a crash a rejection may have been lost.
@@ -59,6 +59,15 @@ pub struct Recovery {
 /// Result of a record: the reason if it is not valid.
 pub type Checked = (Origin, Result<(), String>);
 
+/// Sizes of a file and its index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// Size of the index in bytes.
+    pub index_bytes: u64,
+}
+
 /// Size and hash of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
@@ -71,15 +80,15 @@ pub struct Closed {
 /// Result of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Archived {
-    /// The responses of the valid records are in the file, which now has this size in bytes.
-    Written { file: FileId, records: Vec<Checked>, bytes: u64 },
-    /// The file is durable under its temporary name.
+    /// The responses of the valid records are in the file, which now has this size.
+    Written { file: FileId, records: Vec<Checked>, size: Size },
+    /// The file and its index are durable under their temporary names.
     Finished { file: FileId, closed: Closed },
-    /// The store has the file.
+    /// The store has the file and its index.
     Uploaded { file: FileId, closed: Closed },
     /// The file is not in the directory any more.
     Missing(FileId),
-    /// The file has its final name, in the directory or in the store alone.
+    /// The file and its index have their final names, in the directory or in the store alone.
     Published(FileId),
     /// Records of a durable file were checked.
     Checked(Vec<Checked>),

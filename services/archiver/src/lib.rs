@@ -1,7 +1,7 @@
 //! The archiver: responses of archived crawls as WARC files.
 //!
 //! A record of `crawl.pages` with a [capture](orbweaver_messages::Capture) is appended to the open file of its crawl and
-//! partition, in order of offsets; any other record completes at once. A file is closed by its size, age or idleness, in
+//! partition, in order of offsets; any other record completes at once. Each file has an index, which shares its steps. A file is closed by its size, age or idleness, in
 //! four steps: the file is durable under a temporary name; its entry is durable in `crawl.archive`; the file gets its final
 //! name; the records complete. With an object store it is uploaded under its final name before it has an entry, and then
 //! deleted. A crash between two of these steps leaves nothing out and nothing twice: either the entry
@@ -17,7 +17,7 @@
 //! | [`file_name`] | names of files and directories (pure) |
 //! | [`job`] | the work on files, and its results |
 //! | [`worker`] | execution of jobs on blocking threads |
-//! | `disk` | files on disk |
+//! | `disk`, `index` | files and their indexes on disk |
 //! | `remote` | objects in a store |
 //! | `page`, `body`, `capture` | from a record to the capture in a file (pure) |
 //! | [`closer`] | the handle that closes all files |
@@ -33,6 +33,7 @@ mod disk;
 pub mod error;
 mod file;
 pub mod file_name;
+mod index;
 pub mod job;
 mod ledger;
 #[cfg(feature = "cluster")]

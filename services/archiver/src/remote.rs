@@ -15,7 +15,10 @@ use object_store::{Error, ObjectStoreExt as _, PutMode, PutOptions, path::Path a
 use orbweaver_bucket::{Address, Store, connect_by_environment, reason};
 use tokio::runtime::Handle;
 
-use crate::{ArchiveError, disk, file_name::FileName};
+use crate::{
+    ArchiveError, disk,
+    file_name::{FileName, Upload},
+};
 
 /// Size of a part of an object but the last. Stores demand at least 5 MiB, and some that all are equal; an upload has at
 /// most 10,000 parts, which are 78 GiB.
@@ -63,24 +66,32 @@ impl Remote {
         self.wait(first).map(drop).map_err(failed)
     }
 
-    /// Uploads a durable file. Readers see the object once it is complete.
+    /// Uploads a durable file, after its index. Readers see an object once it is complete.
     pub(crate) fn upload(&self, root: &Path, name: &FileName) -> Result<(), ArchiveError> {
-        let path = root.join(name.upload_path());
-        let mut file = File::open(&path).map_err(ArchiveError::io(&path, "read"))?;
-        let first = part(&mut file, self.part_bytes).map_err(ArchiveError::io(&path, "read"))?;
-        let key = self.address.key(&name.path());
-        if first.len() < self.part_bytes {
-            return self.wait(self.put(&key, first)).map_err(self.failed(name, "upload"));
-        }
-        let id = self.wait(self.store.create_multipart(&key)).map_err(self.failed(name, "upload"))?;
-        // The store shows an incomplete upload by its id alone.
-        disk::write_durably(root, &name.upload_id_path(), &id)?;
-        self.wait(self.send(&key, &id, first, file)).map_err(self.failed(name, "upload"))
+        name.uploads().iter().try_for_each(|upload| self.upload_one(root, upload))
     }
 
-    /// Removes the object of a file, complete or not, if there is one.
+    fn upload_one(&self, root: &Path, upload: &Upload) -> Result<(), ArchiveError> {
+        let path = root.join(&upload.file);
+        let mut file = File::open(&path).map_err(ArchiveError::io(&path, "read"))?;
+        let first = part(&mut file, self.part_bytes).map_err(ArchiveError::io(&path, "read"))?;
+        let key = self.address.key(&upload.object);
+        if first.len() < self.part_bytes {
+            return self.wait(self.put(&key, first)).map_err(self.failed(upload, "upload"));
+        }
+        let id = self.wait(self.store.create_multipart(&key)).map_err(self.failed(upload, "upload"))?;
+        // The store shows an incomplete upload by its id alone.
+        disk::write_durably(root, &upload.id, &id)?;
+        self.wait(self.send(&key, &id, first, file)).map_err(self.failed(upload, "upload"))
+    }
+
+    /// Removes the objects of a file and its index, complete or not, if there are any.
     pub(crate) fn remove(&self, root: &Path, name: &FileName) -> Result<(), ArchiveError> {
-        let (key, path) = (self.address.key(&name.path()), root.join(name.upload_id_path()));
+        name.uploads().iter().rev().try_for_each(|upload| self.remove_one(root, upload))
+    }
+
+    fn remove_one(&self, root: &Path, upload: &Upload) -> Result<(), ArchiveError> {
+        let (key, path) = (self.address.key(&upload.object), root.join(&upload.id));
         let id = match fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             id => Some(id.map_err(ArchiveError::io(&path, "read"))?),
@@ -92,7 +103,7 @@ impl Remote {
             }
             found(self.store.delete(&key).await)
         });
-        removed.map_err(self.failed(name, "delete"))
+        removed.map_err(self.failed(upload, "delete"))
     }
 
     /// Waits for a request.
@@ -137,8 +148,8 @@ impl Remote {
     }
 
     /// Returns a function that names the object and the operation of an error.
-    fn failed(&self, name: &FileName, action: &'static str) -> impl FnOnce(Error) -> ArchiveError {
-        let object = format!("{}/{}", self.address, name.path());
+    fn failed(&self, upload: &Upload, action: &'static str) -> impl FnOnce(Error) -> ArchiveError {
+        let object = format!("{}/{}", self.address, upload.object);
         move |error| ArchiveError::Store { object, action, reason: reason(&error) }
     }
 }

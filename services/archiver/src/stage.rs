@@ -179,9 +179,9 @@ impl Stage for ArchiverStage {
 
     fn job_done(&mut self, done: ArchiveDone, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
         match done? {
-            Archived::Written { file, records, bytes } => {
+            Archived::Written { file, records, size } => {
                 let (partition, crawl) = (file.partition, file.crawl.clone());
-                self.written(file, records, bytes, actions);
+                self.written(file, (records, size), actions);
                 self.advance(partition, &crawl, now, actions);
             }
             Archived::Finished { file, closed } => self.finished(file, closed, now, actions),

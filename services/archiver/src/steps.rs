@@ -11,7 +11,7 @@ use crate::{
     ArchiverStage,
     file::{CrawlFile, Phase, Step},
     file_name::FileName,
-    job::{ArchiveJob, Checked, Closed, FileId},
+    job::{ArchiveJob, Checked, Closed, FileId, Size},
     partition::OpenPartition,
     stage::Wanted,
 };
@@ -104,12 +104,12 @@ impl ArchiverStage {
     }
 
     /// Parks the records of a write, and rejects those that are not valid.
-    pub(crate) fn written(&mut self, id: FileId, records: Vec<Checked>, bytes: u64, actions: &mut Wanted) {
+    pub(crate) fn written(&mut self, id: FileId, (records, size): (Vec<Checked>, Size), actions: &mut Wanted) {
         let Some(file) = self.partitions.get_mut(&id.partition).and_then(|open| open.crawl_of(&id)) else {
             actions.jobs.push(ArchiveJob::Discard(id));
             return;
         };
-        file.written(&records, bytes);
+        file.written(&records, size);
         for (origin, result) in records {
             match result {
                 Ok(()) => actions.parked.push(origin),

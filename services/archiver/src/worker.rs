@@ -20,7 +20,7 @@ use crate::{
     ArchiverConfig, ArchiverMetrics,
     disk::{self, OpenWarc},
     error::ArchiveError,
-    job::{ArchiveDone, ArchiveJob, Archived, Checked, Closed, FileId},
+    job::{ArchiveDone, ArchiveJob, Archived, Checked, Closed, FileId, Size},
     page::Response,
     remote::Remote,
 };
@@ -186,7 +186,8 @@ impl Archive {
 
     fn write(&self, file: FileId, records: &[(Origin, ConsumerRecord)], now: Millis) -> ArchiveDone {
         let mut opened = self.open_files().remove(&file);
-        let before = opened.as_ref().map_or(0, |opened| opened.bytes());
+        let size = |opened: &Option<Box<OpenWarc>>| opened.as_ref().map_or(Size::default(), |opened| opened.size());
+        let before = size(&opened).bytes;
         let mut results: Vec<Checked> = Vec::with_capacity(records.len());
         for (origin, record) in records {
             let result = match Response::read(record, self.max_body_bytes) {
@@ -208,12 +209,12 @@ impl Archive {
                 disk::discard(&self.root, &file.name, self.remote.as_ref())?;
             }
         }
-        let bytes = opened.as_ref().map_or(0, |opened| opened.bytes());
-        self.metrics.file_bytes.inc_by(bytes.saturating_sub(before));
+        let size = size(&opened);
+        self.metrics.file_bytes.inc_by(size.bytes.saturating_sub(before));
         if let Some(opened) = opened {
             self.open_files().insert(file.clone(), opened);
         }
-        Ok(Archived::Written { file, records: results, bytes })
+        Ok(Archived::Written { file, records: results, size })
     }
 
     fn open_files(&self) -> MutexGuard<'_, HashMap<FileId, Box<OpenWarc>>> {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, io::Read as _, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 use flate2::bufread::GzDecoder;
+use serde_json::Value;
 
 /// A response in an archive.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,34 +18,65 @@ pub struct Archived {
     pub is_revisit: bool,
 }
 
-/// Reads all responses of the files below `dir`, sorted; none if it does not exist.
+/// Position of a response: offset and length of its record, URL and status.
+type Located = (u64, u64, String, String);
+
+/// Reads all responses of the files below `dir`, sorted; none if it does not exist. Each file has its index.
 ///
 /// # Errors
-/// Names the file that is not whole, is still open, or has a record whose id occurs twice.
+/// Names the file that is not whole, is still open, has a record whose id occurs twice, or has no index of its responses.
 pub fn archived(dir: &Path) -> Result<Vec<Archived>> {
     let (mut found, mut ids) = (vec![], BTreeSet::new());
     let crawls = if dir.exists() { std::fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()? } else { vec![] };
     for crawl in crawls {
-        for file in std::fs::read_dir(crawl.path())? {
-            let path = file?.path();
-            let name = path.display();
-            ensure!(name.to_string().ends_with(".warc.gz"), "{name} is not a closed file");
-            let bytes = std::fs::read(&path)?;
-            let mut rest = &*bytes;
+        let paths = std::fs::read_dir(crawl.path())?.map(|file| Ok(file?.path().display().to_string()));
+        let paths = paths.collect::<Result<BTreeSet<String>>>()?;
+        for name in &paths {
+            if let Some(indexed) = name.strip_suffix(".cdxj") {
+                ensure!(paths.contains(&format!("{indexed}.warc.gz")), "{name} is an index without its file");
+                continue;
+            }
+            ensure!(name.ends_with(".warc.gz"), "{name} is not a closed file");
+            let bytes = std::fs::read(name)?;
+            let (mut rest, mut located) = (&*bytes, vec![]);
             while !rest.is_empty() {
                 let mut decoder = GzDecoder::new(rest);
                 let mut record = vec![];
                 decoder.read_to_end(&mut record).with_context(|| format!("{name}: a record is not whole"))?;
+                let (offset, length) = (bytes.len() - rest.len(), rest.len() - decoder.get_ref().len());
                 rest = decoder.into_inner();
                 let (head, block) = split(&record).with_context(|| format!("{name}: a record has no header"))?;
                 let id = field(&head, "WARC-Record-ID").context("a record has no id")?;
                 ensure!(ids.insert(id.to_owned()), "{name}: {id} occurs twice");
-                found.extend(response(&head, block).with_context(|| format!("{name}: {id}"))?);
+                if let Some(response) = response(&head, block).with_context(|| format!("{name}: {id}"))? {
+                    let status = format!("{:03}", response.status);
+                    located.push((offset as u64, length as u64, response.url.clone(), status));
+                    found.push(response);
+                }
             }
+            let mut indexed = indexed(name)?;
+            indexed.sort();
+            ensure!(indexed == located, "{name}: the index has {indexed:?}, and the file {located:?}");
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// Returns the lines of the index of a file, which must be in order.
+fn indexed(file: &str) -> Result<Vec<Located>> {
+    let path = file.replace(".warc.gz", ".cdxj");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("{path}: no index"))?;
+    ensure!(text.lines().is_sorted() && text.ends_with('\n'), "{path} is not sorted");
+    text.lines().map(|line| located(file, line).with_context(|| format!("{path}: {line}"))).collect()
+}
+
+/// Reads a line of the index of a file.
+fn located(file: &str, line: &str) -> Result<Located> {
+    let fields: Value = serde_json::from_str(line.splitn(3, ' ').nth(2).context("no fields")?)?;
+    let text = |name: &str| fields[name].as_str().with_context(|| format!("no {name}"));
+    ensure!(file.ends_with(text("filename")?), "another file");
+    Ok((text("offset")?.parse()?, text("length")?.parse()?, text("url")?.to_owned(), text("status")?.to_owned()))
 }
 
 /// Returns the response of a record; `None` for a record of another type.

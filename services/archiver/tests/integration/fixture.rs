@@ -33,11 +33,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::warc::{files_below, records_of};
+use crate::warc::{check_index, files_below, records_of};
 
 pub(crate) const PARTITIONS: u32 = 2;
 /// Size of the parts of objects, of which larger files have several.
-const PART_BYTES: usize = 3000;
+pub(crate) const PART_BYTES: usize = 1200;
 const GROUP: &str = "archiver";
 
 /// A log, and the directory of an archive.
@@ -262,19 +262,23 @@ impl Bench {
     }
 
     /// Returns the URLs of the archived responses in order, each with the directory of its file; checks that the files are
-    /// those that have an entry.
+    /// those that have an entry, each with its index.
     pub(crate) async fn archived(&self) -> Vec<(String, String)> {
-        let files = self.files().await;
+        let (files, indexes): (Vec<_>, Vec<_>) =
+            self.files().await.into_iter().partition(|(file, _)| file.ends_with(".warc.gz"));
+        let names_of_indexes = files.iter().map(|(file, _)| file.replace(".warc.gz", ".cdxj"));
+        assert!(indexes.iter().map(|(index, _)| index.clone()).eq(names_of_indexes), "{indexes:?}");
         let mut entries = self.entries().await;
         entries.sort_unstable_by(|a, b| a.file.cmp(&b.file));
         let described = files.iter().map(|(file, content)| (file.clone(), content.len() as u64, Some(sha256(content))));
         let entries: Vec<_> = entries.into_iter().map(|entry| (entry.file, entry.bytes, entry.sha256)).collect();
         assert_eq!(described.collect::<Vec<_>>(), entries);
         let mut urls = vec![];
-        for (file, content) in files {
+        for ((file, content), (_, index)) in files.into_iter().zip(indexes) {
             let directory = file.split_once('/').unwrap().0.to_owned();
             let records = records_of(&content);
             assert_eq!(records[0].field("WARC-Type"), "warcinfo");
+            check_index(&file, &records, &String::from_utf8(index).unwrap());
             let responses = records.iter().filter(|record| record.field("WARC-Type") == "response");
             urls.extend(responses.map(|record| (directory.clone(), record.field("WARC-Target-URI").to_owned())));
         }

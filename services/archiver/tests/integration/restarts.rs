@@ -25,7 +25,7 @@ async fn responses_of_two_crawls_in_two_partitions_are_archived_once_although_th
     let bench = Bench::new();
     let mut expected = append(&bench, 0..20).await;
     let running = bench.start(Stop::Never);
-    until("all files are open", async || files_below(&bench.root()).len() == 4).await;
+    until("all files are open", async || files_below(&bench.root()).len() == 8).await;
     running.crash().await;
     assert!(files_below(&bench.root()).iter().all(|file| file.ends_with(".open")));
 
@@ -87,7 +87,7 @@ async fn an_orderly_shutdown_closes_all_files() {
     let bench = Bench::new();
     let expected = append(&bench, 0..5).await;
     let running = bench.start(Stop::Never);
-    until("all files are open", async || files_below(&bench.root()).len() == 4).await;
+    until("all files are open", async || files_below(&bench.root()).len() == 8).await;
     running.shut_down().await;
     let archived = bench.archived().await;
     // A record that waits for a write at that time is left to the next start.

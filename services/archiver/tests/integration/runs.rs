@@ -16,8 +16,8 @@ async fn archive(records: Vec<Record>) -> Vec<WarcRecord> {
     bench.caught_up(&running).await;
     running.shut_down().await;
     let files = files_below(&bench.root());
-    assert_eq!(files.len(), 1, "{files:?}");
-    records_of(&std::fs::read(bench.root().join(&files[0])).unwrap())
+    assert_eq!(files.len(), 2, "{files:?}");
+    records_of(&std::fs::read(bench.root().join(&files[1])).unwrap())
 }
 
 fn with_capture(page: Page, change: impl FnOnce(&mut Capture)) -> Page {
@@ -68,7 +68,15 @@ async fn an_unchanged_page_is_a_revisit() {
     let unchanged = |url: &str| with_capture(page("docs", url), |capture| capture.unchanged = true);
     let not_modified = Page { status: 304, body_bytes: 0, ..unchanged("http://a.test/1") };
     let records = vec![record(0, &not_modified, ""), record(0, &unchanged("http://a.test/2"), "<p>Known")];
-    let records = archive(records).await;
+    let (bench, records) = (Bench::new(), records);
+    bench.append(records).await;
+    let running = bench.start(Stop::Never);
+    bench.caught_up(&running).await;
+    running.shut_down().await;
+    assert_eq!(bench.archived().await, [], "the index has them");
+    let files = bench.files().await;
+    let records = records_of(&files[1].1);
+    assert!(files[0].1.starts_with(b"test,a)/1 20231114221320 {\"url\": \"http://a.test/1\", \"mime\": \"warc/revisit\", \"status\": \"304\", \"length\": "));
     let revisits = records.iter().filter(|record| record.field("WARC-Type") == "revisit");
     let profiles: Vec<&str> =
         revisits.map(|revisit| revisit.field("WARC-Profile").rsplit('/').next().unwrap()).collect();

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_archiver::{
     ArchiverConfig, ArchiverMetrics, ArchiverStage, PAGE_HEADER,
-    job::{ArchiveJob, Archived, Closed, Recovery},
+    job::{ArchiveJob, Archived, Closed, Recovery, Size},
 };
 use orbweaver_log::{ConsumerRecord, Offset, Record, TopicPartition};
 use orbweaver_messages::{ArchiveFile, Millis, decode, topic};
@@ -203,7 +203,7 @@ impl World {
                     self.open.entry(path.clone()).or_default().extend(valid);
                 }
                 let bytes = self.open.get(&path).map_or(0, |offsets| 100 * offsets.len() as u64);
-                Archived::Written { file, records: results, bytes }
+                Archived::Written { file, records: results, size: Size { bytes, index_bytes: bytes } }
             }
             ArchiveJob::Finish(file) => {
                 let bytes = 100 * self.open[&file.name.path()].len() as u64;

@@ -22,11 +22,11 @@ use crate::{
 /// Number of times that an archiver is killed.
 const KILLS: usize = 6;
 
-/// Returns the names of the files of an archive, closed ones or all.
+/// Returns the names of the files of an archive, without indexes, closed ones or all.
 fn files(archive: &Path, closed: bool) -> Vec<String> {
     let files = std::fs::read_dir(archive.join("web")).into_iter().flatten().flatten();
     let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-    names.filter(|name| !closed || !name.ends_with(".open")).collect()
+    names.filter(|name| name.contains(".warc.gz") && (!closed || !name.ends_with(".open"))).collect()
 }
 
 /// Waits until the archiver's group has committed all pages, and no file is open.
