@@ -18,8 +18,8 @@ pub const LEADS_INTO_ITSELF: u16 = 2;
 /// Maximum number of patterns without a full credit that are remembered. A trap has a few.
 const SPENDERS: usize = 128;
 
-/// State of one site in one crawl. Most sites have no more than their words; with very many, the time that it takes to reach
-/// their states counts.
+/// State of one site in one crawl. Where there are very many sites, most have no more than words, and small states are reached
+/// sooner.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
     words: Words,
