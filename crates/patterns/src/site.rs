@@ -18,10 +18,19 @@ pub const LEADS_INTO_ITSELF: u16 = 2;
 /// Maximum number of patterns without a full credit that are remembered. A trap has a few.
 const SPENDERS: usize = 128;
 
-/// State of one site in one crawl.
+/// State of one site in one crawl. Where there are very many sites, most have no more than words, and small states are reached
+/// sooner.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
     words: Words,
+    learned: Option<Box<Learned>>,
+    /// Number of the latest call that used this site.
+    pub(crate) used: u64,
+}
+
+/// State that follows from the pages of a site.
+#[derive(Debug, Default)]
+struct Learned {
     contents: Contents,
     /// The pages that have been counted.
     pages: Contents,
@@ -29,8 +38,6 @@ pub(crate) struct Site {
     spent: Vec<(Pattern, i16)>,
     /// The last page, and the change per URL found on it: URLs found on one page arrive together.
     last: (u32, i16),
-    /// Number of the latest call that used this site.
-    pub(crate) used: u64,
 }
 
 impl Site {
@@ -41,6 +48,31 @@ impl Site {
     /// Counts a URL found on a page with this pattern and content. A page that reappears after others counts for
     /// nothing.
     pub(crate) fn learn(&mut self, page: u32, pattern: Pattern, content: u32) {
+        self.learned.get_or_insert_default().learn(page, pattern, content);
+    }
+
+    fn all_spent(&self) -> &[(Pattern, i16)] {
+        self.learned.as_ref().map_or(&[], |learned| &learned.spent)
+    }
+
+    /// Returns the credit that a pattern has used.
+    pub(crate) fn spent(&self, pattern: Pattern) -> i16 {
+        self.all_spent().iter().find(|(known, _)| *known == pattern).map_or(0, |(_, spent)| *spent)
+    }
+
+    /// Returns the number of patterns that are over their budget.
+    pub(crate) fn over(&self) -> usize {
+        self.all_spent().iter().filter(|(_, spent)| *spent >= BUDGET).count()
+    }
+
+    /// Returns the approximate memory used, in four-byte cells.
+    pub(crate) fn cells(&self) -> usize {
+        32 + self.words.cells() + self.learned.as_ref().map_or(0, |learned| learned.cells())
+    }
+}
+
+impl Learned {
+    fn learn(&mut self, page: u32, pattern: Pattern, content: u32) {
         if self.last.0 != page {
             let counts = self.pages.add(page);
             let change = if self.contents.add(content) { -NEW } else { 1 };
@@ -63,19 +95,8 @@ impl Site {
         }
     }
 
-    /// Returns the credit that a pattern has used.
-    pub(crate) fn spent(&self, pattern: Pattern) -> i16 {
-        self.spent.iter().find(|(known, _)| *known == pattern).map_or(0, |(_, spent)| *spent)
-    }
-
-    /// Returns the number of patterns that are over their budget.
-    pub(crate) fn over(&self) -> usize {
-        self.spent.iter().filter(|(_, spent)| *spent >= BUDGET).count()
-    }
-
-    /// Returns the approximate memory used, in four-byte cells.
-    pub(crate) fn cells(&self) -> usize {
-        32 + self.words.cells() + self.contents.cells() + self.pages.cells() + 2 * self.spent.capacity()
+    fn cells(&self) -> usize {
+        self.contents.cells() + self.pages.cells() + 2 * self.spent.capacity()
     }
 }
 
@@ -114,7 +135,7 @@ mod tests {
         (1..=10_000).for_each(|number| site.learn(page(number), Pattern(0), 9));
         assert_eq!(site.spent(Pattern(0)), HARD_LIMIT);
         (10_001..=20_000).for_each(|number| site.learn(page(number), Pattern(number), 9));
-        assert_eq!((site.spent.len(), site.spent(Pattern(0))), (SPENDERS, HARD_LIMIT));
+        assert_eq!((site.all_spent().len(), site.spent(Pattern(0))), (SPENDERS, HARD_LIMIT));
         assert!(site.cells() < 10_000, "{}", site.cells());
     }
 }

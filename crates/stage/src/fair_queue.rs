@@ -1,10 +1,6 @@
 //! Items of several owners, in proportion to shares and weights. Pure.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap, HashMap},
-    hash::Hash,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Distance between two turns at a weight of 1, in virtual time.
 const STRIDE: u64 = 1 << 20;
@@ -17,7 +13,7 @@ const STRIDE: u64 = 1 << 20;
 /// constant divided by the share or weight. An owner or item that joins is treated as if its last turn had just ended.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
-    owners: HashMap<K, Owner<T>>,
+    owners: BTreeMap<K, Owner<T>>,
     /// Owners, by the virtual time of their next turn.
     turns: BTreeSet<(Turn, K)>,
     /// Virtual time of the last turn.
@@ -34,44 +30,20 @@ type Turn = (u64, u64);
 struct Owner<T> {
     share: u32,
     turn: Turn,
-    items: BinaryHeap<Reverse<Item<T>>>,
+    /// Items, by the virtual time of their turn. In a heap of very many, nearly every step of a removal is at a place that no
+    /// cache has; here items leave at one end, and join where the last one of their weight did.
+    items: BTreeMap<Turn, T>,
     /// Virtual time of the last item.
     now: u64,
 }
 
-#[derive(Debug)]
-struct Item<T> {
-    turn: Turn,
-    item: T,
-}
-
-impl<T> PartialEq for Item<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.turn == other.turn
-    }
-}
-
-impl<T> Eq for Item<T> {}
-
-impl<T> PartialOrd for Item<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Item<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.turn.cmp(&other.turn)
-    }
-}
-
 impl<K, T> Default for FairQueue<K, T> {
     fn default() -> Self {
-        Self { owners: HashMap::new(), turns: BTreeSet::new(), now: 0, sequence: 0, len: 0 }
+        Self { owners: BTreeMap::new(), turns: BTreeSet::new(), now: 0, sequence: 0, len: 0 }
     }
 }
 
-impl<K: Clone + Ord + Hash, T> FairQueue<K, T> {
+impl<K: Clone + Ord, T> FairQueue<K, T> {
     /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -88,6 +60,12 @@ impl<K: Clone + Ord + Hash, T> FairQueue<K, T> {
         self.turns.iter().map(|(_, owner)| owner)
     }
 
+    /// Returns the next items of the owner whose turn is next.
+    pub fn upcoming(&self) -> impl Iterator<Item = &T> {
+        let owner = self.turns.first().and_then(|(_, owner)| self.owners.get(owner));
+        owner.into_iter().flat_map(|owner| owner.items.values())
+    }
+
     /// Adds an item of this weight to those of its owner. The share applies from the owner's next turn on. A share or
     /// weight of 0 counts as 1.
     pub fn push(&mut self, (owner, share): (&K, u32), item: T, weight: u32) {
@@ -99,10 +77,10 @@ impl<K: Clone + Ord + Hash, T> FairQueue<K, T> {
         } else {
             let turn = (now + stride(share), number);
             self.turns.insert((turn, owner.clone()));
-            self.owners.entry(owner.clone()).or_insert(Owner { share, turn, items: BinaryHeap::new(), now: 0 })
+            self.owners.entry(owner.clone()).or_insert(Owner { share, turn, items: BTreeMap::new(), now: 0 })
         };
         known.share = share;
-        known.items.push(Reverse(Item { turn: (known.now + stride(weight), number), item }));
+        known.items.insert((known.now + stride(weight), number), item);
     }
 
     /// Removes and returns the next item.
@@ -117,7 +95,7 @@ impl<K: Clone + Ord + Hash, T> FairQueue<K, T> {
         let (turn, owner) = next;
         let number = self.next_number();
         let known = self.owners.get_mut(&owner)?;
-        let Reverse(Item { turn: (time, _), item }) = known.items.pop()?;
+        let ((time, _), item) = known.items.pop_first()?;
         known.now = time;
         self.len -= 1;
         // Never backwards: an owner that was passed over for long is behind the others.
@@ -143,6 +121,8 @@ fn stride(share: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     const EQUAL: u32 = 100;
@@ -159,6 +139,20 @@ mod tests {
         assert_eq!(items.len(), 996);
         assert_eq!(std::iter::from_fn(|| items.pop()).count(), 996);
         assert!(items.is_empty() && items.owners.is_empty() && items.turns.is_empty());
+    }
+
+    #[test]
+    fn the_upcoming_items_are_those_that_the_next_owner_has_next() {
+        let mut items = FairQueue::default();
+        assert_eq!(items.upcoming().count(), 0);
+        for (number, weight) in [(1, 10), (2, 100), (3, 50), (4, 100)] {
+            items.push((&"a", EQUAL), number, weight);
+        }
+        assert!(items.upcoming().eq(&[2, 4, 3, 1]));
+        items.push((&"b", EQUAL), 5, EQUAL);
+        assert_eq!(items.pop(), Some(2));
+        assert!(items.upcoming().eq(&[5]));
+        assert_eq!(std::iter::from_fn(|| items.pop()).collect::<Vec<_>>(), [5, 4, 3, 1]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Shares of crawls in the dispatches in flight of a partition. Pure.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::index::CrawlKey;
 

@@ -99,6 +99,8 @@ pub(crate) struct SiteQueues {
     capped: usize,
     /// Queues that are ready, by crawl.
     ready: FairQueue<CrawlKey, QueueKey>,
+    /// Number of the next queues whose states were read together.
+    touched: usize,
     shares: CrawlShares,
     slots: SiteSlots,
     paused: BinaryHeap<Reverse<(Millis, QueueKey)>>,
@@ -367,6 +369,7 @@ impl SiteQueues {
         now: Millis,
         source: &mut Source<'_>,
     ) -> Result<Option<(QueueKey, Rank)>, IndexError> {
+        self.touch_next();
         while let Some(id) = self.ready.pop_of(|crawl| self.shares.has_room(*crawl, self.terms.of(*crawl).share, limit))
         {
             let Some(site) = self.sites.get_mut(&id) else { continue };

@@ -341,7 +341,7 @@ impl Index for DiskIndex {
         Ok(Some(self.states.entry(&waiting, offset)))
     }
 
-    fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError> {
+    fn waiting(&mut self, offset: Offset) -> Result<Box<FrontierUrl>, IndexError> {
         let read = self.records.read(offset).map_err(|error| self.failed(&error))?;
         read.ok_or_else(|| self.damaged(format!("missing or invalid record, offset {offset}")))
     }

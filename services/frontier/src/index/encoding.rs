@@ -139,9 +139,9 @@ pub(super) fn record_value(waiting: &FrontierUrl, buffer: Vec<u8>) -> Vec<u8> {
 }
 
 /// Decodes the record at the start of a value. `None` if it is damaged.
-pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
+pub(super) fn read_record(value: &[u8]) -> Option<Box<FrontierUrl>> {
     let (stored, _): (Stored<'_>, _) = postcard::take_from_bytes(value).ok()?;
-    Some(FrontierUrl {
+    Some(Box::new(FrontierUrl {
         context: UrlContext {
             crawl: CrawlName::new(stored.crawl).ok()?,
             fingerprint: Fingerprint(stored.fingerprint),
@@ -169,7 +169,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
         admitted_at_ms: stored.admitted_at_ms,
         definition: stored.definition,
         visits: stored.visits.as_ref().map(|visits| Box::new(visits.read())),
-    })
+    }))
 }
 
 fn entries(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -225,7 +225,7 @@ mod tests {
             };
             let value = record_value(&waiting, vec![]);
             let _ = read_record(&value[..cut.index(value.len())]);
-            prop_assert_eq!(read_record(&value), Some(waiting));
+            prop_assert_eq!(read_record(&value), Some(Box::new(waiting)));
         }
     }
 }

@@ -86,7 +86,7 @@ impl Group {
     }
 
     /// Decodes the record of an offset. `None` if there is none, or if it is damaged.
-    pub(super) fn record(&self, offset: Offset) -> Option<FrontierUrl> {
+    pub(super) fn record(&self, offset: Offset) -> Option<Box<FrontierUrl>> {
         let mut rest = &self.bytes[..];
         loop {
             let ((distance, size), records) = postcard::take_from_bytes::<(Offset, usize)>(rest).ok()?;
@@ -126,7 +126,7 @@ mod tests {
             let mut read = Group::starting_at(7);
             read.decompress(&bytes).unwrap();
             for offset in &offsets {
-                prop_assert_eq!(read.record(*offset), Some(waiting(*offset)));
+                prop_assert_eq!(read.record(*offset), Some(Box::new(waiting(*offset))));
                 prop_assert_eq!(read.record(offset + 1).is_some(), offsets.contains(&(offset + 1)));
             }
             let flip = flip.index(bytes.len());

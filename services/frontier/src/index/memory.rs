@@ -50,10 +50,10 @@ impl Index for MemoryIndex {
         Ok(self.entries.get(&fingerprint).copied())
     }
 
-    fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError> {
+    fn waiting(&mut self, offset: Offset) -> Result<Box<FrontierUrl>, IndexError> {
         let damaged =
             || IndexError::Damaged { path: "memory".to_owned(), reason: format!("no record, offset {offset}") };
-        self.records.get(&offset).map(|waiting| FrontierUrl::clone(waiting)).ok_or_else(damaged)
+        self.records.get(&offset).cloned().ok_or_else(damaged)
     }
 
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>) {

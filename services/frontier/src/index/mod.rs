@@ -190,7 +190,7 @@ pub trait Index: Send + std::fmt::Debug {
     fn entry(&mut self, fingerprint: Fingerprint) -> Result<Option<IndexEntry>, IndexError>;
 
     /// Returns the record at `offset`, which must be that of a URL in the index.
-    fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError>;
+    fn waiting(&mut self, offset: Offset) -> Result<Box<FrontierUrl>, IndexError>;
 
     /// Replaces the entry and the record of a URL, or removes them. `old` is the result of [`Index::entry`]. The record at an
     /// offset never changes, and records are added in the order of their offsets. The entry is that of the record

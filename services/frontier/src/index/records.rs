@@ -131,7 +131,7 @@ impl Records {
     }
 
     /// Returns the record at this offset; `None` if it is missing or damaged.
-    pub(super) fn read(&mut self, offset: Offset) -> io::Result<Option<FrontierUrl>> {
+    pub(super) fn read(&mut self, offset: Offset) -> io::Result<Option<Box<FrontierUrl>>> {
         if let Some(range) = self.pending.get(&offset) {
             return Ok(read_record(&self.buffer[range.clone()]));
         }
@@ -264,7 +264,7 @@ mod tests {
 
     fn version_of(records: &mut Records, number: u64) -> Option<u64> {
         let read = records.read(number).unwrap()?;
-        assert_eq!(read, waiting(number, read.definition));
+        assert_eq!(*read, waiting(number, read.definition));
         Some(read.definition)
     }
 

@@ -203,7 +203,7 @@ fn records_that_have_ended_leave_the_disk_and_no_others_do_also_after_a_restart(
     assert_eq!(files(), ["0", "3"], "the last file stays");
     put(&mut index, 4);
     assert_eq!(files(), ["0", "4"]);
-    assert_eq!(index.waiting(0).unwrap(), waiting(0, 0, 0));
+    assert_eq!(*index.waiting(0).unwrap(), waiting(0, 0, 0));
 }
 
 #[test]

@@ -14,8 +14,9 @@
 mod remainder;
 mod writing;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashMap;
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, Outcome, OutcomeKind, PageCount};
 use orbweaver_url::CrawlName;

@@ -1,7 +1,8 @@
 //! Live URLs of each crawl (docs/protocol.md#crawl-completion).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use foldhash::HashMap;
 use orbweaver_log::Offset;
 
 use crate::index::{CrawlKey, IndexEntry};

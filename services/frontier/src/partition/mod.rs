@@ -299,7 +299,7 @@ impl PartitionFrontier {
             turn.out.push(Decision::Dispatch(Box::new(dispatch)));
             self.idle.remove(offset);
             turn.pages.add_lease(self.owner.partition, &waiting.context.crawl);
-            self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, Box::new(waiting)) });
+            self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, waiting) });
             self.leases.add(Lease { dispatched_at_ms: turn.now, fingerprint, id });
         }
         self.passing_over = passed_over == PASS_OVER_BATCH || more_may_go;
@@ -444,7 +444,7 @@ impl PartitionFrontier {
                 let waiting = self.as_found(&entry, leased)?;
                 turn.out.push(Decision::Rewrite { waiting, completes });
             } else if let Some(entry) = self.index.entry(fingerprint)? {
-                let waiting = Box::new(self.index.waiting(entry.offset)?);
+                let waiting = self.index.waiting(entry.offset)?;
                 self.end_idle(&entry);
                 self.rewrite(entry, waiting, completes, turn);
             } else {
@@ -460,7 +460,7 @@ impl PartitionFrontier {
         if entry.depth >= leased.context.depth {
             return Ok(leased);
         }
-        Ok(Box::new(at_the_depth_of(self.index.waiting(entry.offset)?, &leased)))
+        Ok(Box::new(at_the_depth_of(*self.index.waiting(entry.offset)?, &leased)))
     }
 
     /// Re-appends the lowest queued records if they hold the commit point far below the log end
@@ -474,7 +474,7 @@ impl PartitionFrontier {
             let waiting = self.index.waiting(offset)?;
             if let Some(entry) = self.index.entry(waiting.context.fingerprint)? {
                 self.end_idle(&entry);
-                self.rewrite(entry, Box::new(waiting), vec![], turn);
+                self.rewrite(entry, waiting, vec![], turn);
             }
         }
         Ok(())

@@ -226,7 +226,7 @@ impl PartitionFrontier {
             Some(Active { entry, busy: ActiveState::Ended(_, depth, _) }) if entry.depth < depth => {
                 // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it only in
                 // the log.
-                let waiting = Box::new(self.index.waiting(entry.offset)?);
+                let waiting = self.index.waiting(entry.offset)?;
                 self.recount(None, Some(&entry), turn.now);
                 self.rewrite(entry, waiting, vec![], turn);
             }
@@ -249,7 +249,7 @@ impl PartitionFrontier {
             None => {
                 let Some(entry) = self.index.entry(fingerprint)? else { return Ok(()) };
                 self.end_idle(&entry);
-                let waiting = Box::new(self.index.waiting(entry.offset)?);
+                let waiting = self.index.waiting(entry.offset)?;
                 self.remove_or_rewrite(entry, waiting, epoch, turn);
             }
         }

@@ -28,7 +28,7 @@ impl PartitionFrontier {
         let fingerprint = waiting.context.fingerprint;
         let old = self.index.entry(fingerprint)?;
         let queued = match old {
-            Some(old) => merged(&self.index.waiting(old.offset)?, waiting),
+            Some(old) => merged(&*self.index.waiting(old.offset)?, waiting),
             None => Cow::Borrowed(waiting),
         };
         // A URL with an earliest request time is delayed even if that time has passed; due URLs are queued when the
@@ -93,7 +93,7 @@ impl PartitionFrontier {
             return Ok(());
         };
         let Some(entry) = self.index.entry(fingerprint)? else { return Ok(()) };
-        if is_applied(outcome, &self.index.waiting(entry.offset)?) {
+        if is_applied(outcome, &*self.index.waiting(entry.offset)?) {
             self.found.remove(&fingerprint);
         } else {
             found.outcome = Some((offset, outcome.kind.is_terminal().then(|| Ending::of(outcome))));
@@ -224,7 +224,7 @@ impl PartitionFrontier {
                 self.index.make_due(fingerprint, entry);
                 entry = entry.queued();
             }
-            let waiting = Box::new(self.index.waiting(entry.offset)?);
+            let waiting = self.index.waiting(entry.offset)?;
             leased.insert(entry.offset);
             pages.add_lease(self.owner.partition, &waiting.context.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, waiting) });

@@ -11,8 +11,27 @@ use crate::index::{IndexError, QueueKey, Rank};
 const NEIGHBOURS: usize = 16;
 /// Time within which a queue may be dispatched from, in milliseconds, for it to be read with its neighbour.
 const SOON_MS: Millis = 60_000;
+/// Number of queues whose states are read together. A prime number, so that of several crawls that take turns each comes first at
+/// times.
+const TOGETHER: usize = 17;
 
 impl SiteQueues {
+    /// Reads the states of the next queues, without effect. With many sites they are in no cache of the processor, which
+    /// waits for all of them at once, since nothing depends on what is read.
+    pub(super) fn touch_next(&mut self) {
+        if let Some(left) = self.touched.checked_sub(1) {
+            self.touched = left;
+            return;
+        }
+        self.touched = TOGETHER - 1;
+        let mut next = [None; TOGETHER];
+        for (next, id) in next.iter_mut().zip(self.ready.upcoming()) {
+            *next = self.sites.get(id);
+        }
+        let state = |site: &SiteQueue| (site.seat.is_known(), site.head.as_ref().and_then(|head| head.first()));
+        std::hint::black_box(next.into_iter().flatten().map(state).max());
+    }
+
     /// Reads ranks of a queue ahead, and removes and returns the first of them that may be dispatched; there must be one.
     pub(super) fn read(&mut self, id: QueueKey, now: Millis, source: &mut Source<'_>) -> Result<Rank, IndexError> {
         let inconsistent = || IndexError::Inconsistent { site: id.0 };
