@@ -56,8 +56,8 @@ pub struct Discovered {
     /// Page, robots.txt or sitemap that linked or redirected; absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Link depth of `urls` from the seed, or that of requisites ([`REQUISITE_DEPTH`]) and external URLs ([`EXTERNAL_DEPTH`]); a
-    /// redirect keeps the depth of its source.
+    /// Link depth of `urls` from the seed, or that of requisites ([`REQUISITE_DEPTH`]) and external URLs
+    /// ([`EXTERNAL_DEPTH`]); a redirect keeps the depth of its source.
     pub depth: u16,
     /// Way in which they were discovered.
     pub sighting: DiscoveryKind,

@@ -30,8 +30,8 @@ type Turn = (u64, u64);
 struct Owner<T> {
     share: u32,
     turn: Turn,
-    /// Items, by the virtual time of their turn. In a heap of very many, nearly every step of a removal is at a place that no
-    /// cache has; here items leave at one end, and join where the last one of their weight did.
+    /// Items, by the virtual time of their turn. In a heap of very many, nearly every step of a removal is at an address that
+    /// no cache has; here items leave at one end, and join where the last one of their weight did.
     items: BTreeMap<Turn, T>,
     /// Virtual time of the last item.
     now: u64,

@@ -7,7 +7,8 @@ use std::{
 
 use orbweaver_log::{ConsumerRecord, Partition};
 use orbweaver_messages::{
-    Discovered, DiscoveryKind, EXTERNAL_DEPTH, FrontierUrl, Millis, REQUISITE_DEPTH, SeenEntry, Trail, Traps, UrlContext,
+    Discovered, DiscoveryKind, EXTERNAL_DEPTH, FrontierUrl, Millis, REQUISITE_DEPTH, SeenEntry, Trail, Traps,
+    UrlContext,
 };
 use orbweaver_scope::{rank, rank_of_depth};
 use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, admits};

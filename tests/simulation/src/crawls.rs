@@ -83,7 +83,13 @@ pub(crate) fn second(random: &mut Random, web: &Web) -> Option<CrawlPlan> {
     revisions.extend(once.filter(|_| !last.stopped).map(|once| Revision { at_ms: once.at_ms, revisit: None, ..last }));
     let seeds = (0..random.between(1, 3)).map(|_| random.index(web.pages.len())).collect();
     let max_depth = random.chance(30).then(|| random.pick(&[1, 2, 3]));
-    let plan = CrawlPlan { seeds, max_depth, first, revisions, ..CrawlPlan::new(CrawlName::new("second").unwrap_or_default()) };
+    let plan = CrawlPlan {
+        seeds,
+        max_depth,
+        first,
+        revisions,
+        ..CrawlPlan::new(CrawlName::new("second").unwrap_or_default())
+    };
     Some(plan.checking(&mut random.split("external"), web))
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
 use orbweaver_messages::{
-    CrawlDefinition, CrawlPurpose, Discovered, DiscoveryKind, OutcomeKind, Page, SiteSettings, crawl_key, decode, encode,
-    site_key,
+    CrawlDefinition, CrawlPurpose, Discovered, DiscoveryKind, OutcomeKind, Page, SiteSettings, crawl_key, decode,
+    encode, site_key,
 };
 use orbweaver_settings::Section as _;
 use orbweaver_stage::ScriptedClock;

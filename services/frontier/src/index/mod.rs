@@ -43,8 +43,8 @@ pub use store::FrontierIndex;
 
 /// Identifies the queue of a crawl at a site in eight bytes (xxh3 of both names): each crawl has its own queue at a
 /// site, so that a paused crawl does not block another, and further ones for revisits and for URLs that are no pages, so
-/// that new URLs neither delay them nor block them at the page cap. Two queues of one partition with the same id would share their
-/// order and scheduling, and nothing else; with ten million queues, this is expected once in some four hundred thousand
+/// that new URLs neither delay them nor block them at the page cap. Two queues of one partition with the same id would
+/// share their order and scheduling, and nothing else; with ten million queues, this is expected once in some four hundred thousand
 /// pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueKey(pub u64);

@@ -178,7 +178,8 @@ impl PartitionFrontier {
     }
 
     /// Ends the visit to a URL, with this entry and record; `completes` complete with it. In a crawl with revisits, a URL
-    /// that is a page sleeps until the next one; otherwise it has ended, and leaves the index when its tombstone is read back.
+    /// that is a page sleeps until the next one; otherwise it has ended, and leaves the index when its tombstone is read
+    /// back.
     pub(super) fn end_visit(
         &mut self,
         mut completes: Vec<Origin>,

@@ -11,8 +11,8 @@ use crate::index::{IndexError, QueueKey, Rank};
 const NEIGHBOURS: usize = 16;
 /// Time within which a queue may be dispatched from, in milliseconds, for it to be read with its neighbour.
 const SOON_MS: Millis = 60_000;
-/// Number of queues whose states are read together. A prime number, so that of several crawls that take turns each comes first at
-/// times.
+/// Number of queues whose states are read together. A prime number, so that of several crawls that take turns each comes
+/// first at times.
 const TOGETHER: usize = 17;
 
 impl SiteQueues {

@@ -116,7 +116,10 @@ fn an_external_url_is_in_scope_wherever_it_is_unless_it_is_excluded_and_while_su
             }),
         );
         let first = 10 * version;
-        let batch = vec![waiting(first, &format!("a{version}"), external), waiting(first + 1, &format!("b{version}"), external)];
+        let batch = vec![
+            waiting(first, &format!("a{version}"), external),
+            waiting(first + 1, &format!("b{version}"), external),
+        ];
         let ends = ends(&receive(&mut stage, batch));
         let refused = |path: &str, reason| pair(&format!("{path}{version}"), reason);
         let expected = if checks {

@@ -89,7 +89,8 @@ fn an_external_url_becomes_a_requisite_or_a_page_and_neither_becomes_external() 
     let mut world = checking();
     world.links("example.net", 1, &[OUTSIDE]);
     live(&mut world);
-    let requisite = Discovered { sighting: DiscoveryKind::Requisite, ..links("example.net", REQUISITE_DEPTH, &[OUTSIDE]) };
+    let requisite =
+        Discovered { sighting: DiscoveryKind::Requisite, ..links("example.net", REQUISITE_DEPTH, &[OUTSIDE]) };
     world.discovered(&requisite);
     live(&mut world);
     world.links("example.net", 1, &[OUTSIDE]);

@@ -106,7 +106,8 @@ pub(super) fn gather(
     args: &LinksArgs,
 ) -> Result<Gathered, ReportError> {
     let sections = args.sections();
-    let mut slow = sections.contains(&Section::Slow).then(|| SlowFetches::new(args.slow_ms(), temporary)).transpose()?;
+    let mut slow =
+        sections.contains(&Section::Slow).then(|| SlowFetches::new(args.slow_ms(), temporary)).transpose()?;
     let interest = interest(source, &files.urls, slow.as_ref())?;
     let (ends, are_urls_cut) = ends((source, &files.urls), &interest, temporary.table("ends")?, slow.as_mut())?;
     let mut reader = DocumentReader {

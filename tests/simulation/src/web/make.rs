@@ -39,17 +39,16 @@ impl Web {
                 hosts[host].has_robots = true;
             }
         }
-        let mut web =
-            Self {
-                pages,
-                hosts,
-                seeds: vec![0],
-                max_depth: None,
-                interval_ms: 100,
-                version_ms: None,
-                external: BTreeSet::new(),
-                sitemaps: false,
-            };
+        let mut web = Self {
+            pages,
+            hosts,
+            seeds: vec![0],
+            max_depth: None,
+            interval_ms: 100,
+            version_ms: None,
+            external: BTreeSet::new(),
+            sitemaps: false,
+        };
         web.link(random);
         web.calm();
         web.interval_ms = random.pick(&[100, 100, 250, 500, 1000, 2000]);

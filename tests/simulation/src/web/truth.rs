@@ -99,7 +99,12 @@ impl Truth {
                 outside.push(to);
             }
         }
-        let checked: BTreeSet<String> = checked.into_iter().map(|number| &web.pages[number]).filter(|page| page.kind != Kind::Private).map(|page| page.url.clone()).collect();
+        let checked: BTreeSet<String> = checked
+            .into_iter()
+            .map(|number| &web.pages[number])
+            .filter(|page| page.kind != Kind::Private)
+            .map(|page| page.url.clone())
+            .collect();
         let reached = || web.pages.iter().zip(&depths).filter(|(_, depth)| depth.is_some()).map(|(page, _)| page);
         let is_document = |kind: Kind| matches!(kind, Kind::Html | Kind::CookieWall);
         let is_barren = |page: &Page| web.page(&page.url).is_some_and(|number| barren.contains(&number));

@@ -127,11 +127,10 @@ pub(super) fn lines(crawl: &Crawl) -> Vec<Value> {
     for ((site, title), urls) in titles.iter().filter(|((_, title), urls)| title.is_empty() || urls.len() > 1) {
         lines.extend(urls.iter().map(|url| json!({"section": "titles", "site": site, "title": title, "url": url})));
     }
-    let mut slow: Vec<(&str, &Value)> = ends.into_iter().filter(|(_, end)| end["fetch_ms"].as_u64() >= Some(2000)).collect();
+    let mut slow: Vec<(&str, &Value)> =
+        ends.into_iter().filter(|(_, end)| end["fetch_ms"].as_u64() >= Some(2000)).collect();
     slow.sort_by_key(|(url, end)| (std::cmp::Reverse(end["fetch_ms"].as_u64()), *url));
-    let line = |(url, end): (&str, &Value)| {
-        json!({"section": "slow", "url": url, "fetch_ms": end["fetch_ms"], "status": end["status"], "bytes": end["bytes"]})
-    };
+    let line = |(url, end): (&str, &Value)| json!({"section": "slow", "url": url, "fetch_ms": end["fetch_ms"], "status": end["status"], "bytes": end["bytes"]});
     lines.extend(slow.into_iter().map(line));
     lines
 }
