@@ -13,7 +13,7 @@ use crate::{
     active_dispatch::ActiveDispatch,
     archive,
     classify::{OWN_RETRY_MS, Verdict},
-    client::{Attempt, FetchError},
+    client::{Attempt, FetchError, Purpose},
     config::millis,
     fetch_flow::row_of_end,
     gates::QueuedRequest,
@@ -178,7 +178,10 @@ impl FetcherStage {
     /// Writes the response to a request for a robots.txt for the archive; if the file is stored, before that.
     fn archive_robots(&mut self, (key, is_stored): (&str, bool), url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get_mut(key) else { return };
-        let of_crawl = lookup.waiting.iter().find(|active| active.dispatch().context.crawl == lookup.crawl);
+        let is_archived = |active: &ActiveDispatch| {
+            active.dispatch().context.crawl == lookup.crawl && active.purpose() != Purpose::External
+        };
+        let of_crawl = lookup.waiting.iter().find(|active| is_archived(active));
         let Some(record) = of_crawl.and_then(|active| {
             archive::robots_record((active, &lookup.profile), url, attempt, self.config.record_limit)
         }) else {

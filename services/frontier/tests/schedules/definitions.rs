@@ -73,6 +73,7 @@ impl Control {
             name: CRAWL.parse().unwrap(),
             exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
             max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
+            check_external: true,
             revisit: self.revisit.clone(),
             max_pages_per_site: self.max_pages_per_site,
             ..serde_json::from_str(host).unwrap()

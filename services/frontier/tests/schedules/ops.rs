@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use orbweaver_messages::{DiscoveryKind, DispatchId, Millis, OutcomeKind, REQUISITE_DEPTH};
+use orbweaver_messages::{DiscoveryKind, DispatchId, EXTERNAL_DEPTH, Millis, OutcomeKind, REQUISITE_DEPTH};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::world::World;
 pub(crate) enum Op {
     /// A new URL of one of four sites is admitted.
     Admit(u8),
-    /// A new requisite of one of four sites is admitted.
+    /// A new requisite or external URL of one of four sites is admitted.
     Require(u8),
     /// A URL that was admitted before is admitted again.
     Again(u8),
@@ -70,10 +70,14 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
 }
 
 impl World {
-    /// Admits a requisite.
+    /// Admits a requisite or an external URL.
     fn require(&mut self, site: u8) {
         let mut waiting = self.new_url(site, "");
-        (waiting.context.depth, waiting.context.sighting) = (REQUISITE_DEPTH, DiscoveryKind::Requisite);
+        (waiting.context.depth, waiting.context.sighting) = if site.is_multiple_of(2) {
+            (REQUISITE_DEPTH, DiscoveryKind::Requisite)
+        } else {
+            (EXTERNAL_DEPTH, DiscoveryKind::External)
+        };
         self.admitted += u32::from(self.find(waiting));
     }
 

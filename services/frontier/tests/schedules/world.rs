@@ -11,8 +11,8 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{
-    DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, RevisitPolicy, SitePages, Traps,
-    UrlContext, topic,
+    DiscoveryKind, Dispatch, EXTERNAL_DEPTH, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, RevisitPolicy,
+    SitePages, Traps, UrlContext, topic,
 };
 use orbweaver_patterns::Patterns;
 use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
@@ -276,10 +276,11 @@ impl World {
         (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
         (again.context.visit, again.visits) = (0, None);
         let is_page = !(demoted / 8).is_multiple_of(3) || demoted >= 192;
-        if again.context.sighting == DiscoveryKind::Requisite && is_page {
+        if !again.context.sighting.is_page() && is_page {
             (again.context.sighting, again.context.depth) = (DiscoveryKind::Link, 2);
         }
         again.context.depth = match demoted / 8 % 3 {
+            _ if again.context.sighting == DiscoveryKind::External => EXTERNAL_DEPTH,
             0 => again.context.depth,
             1 => again.context.depth.saturating_sub(1),
             _ => again.context.depth + 1,

@@ -49,7 +49,7 @@ fn a_link_out_of_the_crawl_is_queued_once_as_external_whatever_its_depth() {
 }
 
 #[test]
-fn repeated_external_links_are_duplicates_without_another_look_into_the_index() {
+fn repeated_external_links_are_duplicates() {
     let mut world = checking();
     for _ in 0..3 {
         world.links("example.net", 1, &[OUTSIDE, OUTSIDE]);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use orbweaver_pipeline_tests::{Orbweaver, Output};
+use orbweaver_pipeline_tests::{Orbweaver, Output, archived};
 use orbweaver_toyweb::{Logging, Serving, ToyWeb};
 
 use crate::PATIENCE;
@@ -74,6 +74,9 @@ async fn links_out_of_a_crawl_are_requested_once_and_nothing_of_them_is_kept() -
         ensure!(line["fetch_ms"].is_u64(), "{line}");
     }
     ensure!(output.urls.len() == 5, "{:?}", output.urls);
+    let archive = archived(&out.path().join("warc"))?;
+    ensure!(archive.iter().any(|response| response.url.starts_with(pages.start_url())), "the pages are archived");
+    ensure!(!archive.iter().any(|response| response.url.starts_with(other.start_url())), "an external URL is archived");
 
     let report = Orbweaver::new(["report", "links", "--format", "jsonl", "--only", "broken"])?.arg(out.path());
     let report = report.end(PATIENCE).await?;
