@@ -9,7 +9,7 @@ use crate::{
     crawls::Crawl,
     observer::tps,
     time::shown,
-    web::{Expectation, version_of},
+    web::{Expectation, Truth, version_of},
 };
 
 /// Versions served, and the times at which they were requested, in order.
@@ -21,7 +21,9 @@ pub(crate) fn judge_changes(log: &MemoryLog, crawl: &Crawl) -> Vec<String> {
     let once = crawl.revised.iter().find(|(_, revision)| revision.revisit.is_none() || revision.stopped);
     let until = once.map_or(Millis::MAX, |(at, _)| at - LEASE_MS);
     let mut served: BTreeMap<String, Answers> = BTreeMap::new();
-    for asked in expected.asked() {
+    // URLs out of scope have no visits.
+    let checked = Truth::of(&expected.web).checked;
+    for asked in expected.asked().filter(|asked| !checked.contains(&asked.url)) {
         if let (Some(version), Some(_)) = (asked.version, asked.status) {
             served.entry(asked.url).or_default().push((asked.arrived_ms, version));
         }

@@ -49,15 +49,22 @@ impl CrawlPlan {
         }
     }
 
-    /// Puts a quarter of the pages out of scope in three of ten crawls.
+    /// Puts a quarter of the pages out of scope in three of ten crawls, with what they redirect to.
     fn checking(self, random: &mut Random, web: &Web) -> Self {
         if !random.chance(30) {
             return self;
         }
-        let external: BTreeSet<usize> =
-            (0..web.pages.len()).filter(|page| !self.seeds.contains(page) && random.chance(25)).collect();
-        let inside = (0..web.pages.len()).filter(|page| !external.contains(page)).map(|page| format!("/p{page}$"));
-        let included = inside.chain(["/sitemap".to_owned()]).collect();
+        // Seeds, and what they redirect to, are in scope.
+        let inside: BTreeSet<usize> = self.seeds.iter().flat_map(|seed| web.redirects_from(*seed)).collect();
+        let mut external = BTreeSet::new();
+        for page in 0..web.pages.len() {
+            let pages = web.redirects_from(page);
+            if random.chance(25) && inside.is_disjoint(&pages) {
+                external.extend(pages);
+            }
+        }
+        let included = (0..web.pages.len()).filter(|page| !external.contains(page)).map(|page| format!("/p{page}$"));
+        let included = included.chain(["/sitemap".to_owned()]).collect();
         Self { external, included, ..self }
     }
 }

@@ -37,7 +37,8 @@ impl SitePagesTruth {
                 *next = record.offset + 1;
                 let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { continue };
                 let context = &outcome.context;
-                if context.crawl != *crawl.name() || context.visit > 0 || !outcome.kind.is_terminal() {
+                let is_first_visit = context.visit == 0 && context.sighting.is_page();
+                if context.crawl != *crawl.name() || !is_first_visit || !outcome.kind.is_terminal() {
                     continue;
                 }
                 let site = self.sites.entry(context.site.clone()).or_default();

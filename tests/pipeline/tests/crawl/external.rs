@@ -60,7 +60,7 @@ async fn links_out_of_a_crawl_are_requested_once_and_nothing_of_them_is_kept() -
     let (first, second, out) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
     let (pages, other) = sites(first.path(), second.path())?;
     // The last page is at the depth limit, and the cap of pages is reached with it.
-    let options = "--check-external --max-depth 1 --max-pages 2 --exclude private --warc --rate 50/s";
+    let options = "--scope host --check-external --max-depth 1 --max-pages 2 --exclude private --warc";
     Orbweaver::crawl(pages.start_url(), out.path(), options)?.end(PATIENCE).await?;
     let output = Output::read(out.path())?;
     let titles: BTreeSet<_> = output.documents.values().filter_map(|document| document["title"].as_str()).collect();
@@ -92,7 +92,9 @@ async fn an_external_body_without_an_end_is_not_read_and_without_the_option_noth
     let (first, checked, unchecked) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
     let (pages, endless) = (serve(first.path())?, serve_endless()?);
     std::fs::write(first.path().join("index.html"), format!("<title>start</title><a href={endless}>endless</a>"))?;
-    for (options, out) in [("--ignore-robots --check-external", &checked), ("--ignore-robots", &unchecked)] {
+    for (options, out) in
+        [("--scope host --ignore-robots --check-external", &checked), ("--scope host --ignore-robots", &unchecked)]
+    {
         Orbweaver::crawl(pages.start_url(), out.path(), options)?.end(PATIENCE).await?.expect(0, &[])?;
     }
     let line = &Output::read(checked.path())?.urls[&endless];

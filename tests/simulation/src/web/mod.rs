@@ -101,6 +101,17 @@ impl Web {
         &self.hosts[self.pages[page].host].site
     }
 
+    /// Returns a page, and the pages to which it redirects.
+    pub(crate) fn redirects_from(&self, mut page: usize) -> BTreeSet<usize> {
+        let mut pages = BTreeSet::new();
+        while pages.insert(page)
+            && let Kind::Redirect(to) = self.pages[page].kind
+        {
+            page = to;
+        }
+        pages
+    }
+
     /// Returns the number of the page at the well-known place of a host's sitemap, if sitemaps are read.
     fn sitemap(&self, host: usize) -> Option<usize> {
         self.sitemaps.then(|| self.page(&self.sitemap_url(host))).flatten()
