@@ -17,7 +17,7 @@ const TOGETHER: usize = 17;
 
 impl SiteQueues {
     /// Reads the states of the next queues, without effect. With many sites they are in no cache of the processor, which
-    /// waits for all of them at once, since nothing depends on what is read.
+    /// waits for all of them at once, since none of them depends on another.
     pub(super) fn touch_next(&mut self) {
         if let Some(left) = self.touched.checked_sub(1) {
             self.touched = left;
