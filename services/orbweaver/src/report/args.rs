@@ -54,7 +54,7 @@ pub struct LinksArgs {
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
     /// Least time of a slow page, such as 500ms: from the request to the end of its body.
-    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    #[arg(long, value_name = "TIME", default_value = "2s")]
     pub slow: humantime::Duration,
     /// Exit with 1 if there are broken links.
     #[arg(long)]
