@@ -227,6 +227,7 @@ impl World {
                 self.in_flight.push(*dispatch);
             }
             Decision::Rewrite { waiting, completes } => {
+                assert!(waiting.context.visit == 0 || waiting.context.sighting.is_page(), "{waiting:?} has no visits");
                 self.visited.rewrite(&waiting);
                 self.records.push((waiting.context.fingerprint, Ok(*waiting)));
                 completes.into_iter().for_each(|origin| self.complete(origin));

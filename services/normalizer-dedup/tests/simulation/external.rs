@@ -5,7 +5,7 @@ use orbweaver_normalizer_dedup::LinkOutcome;
 
 use crate::{
     changed::write_changed,
-    world::{World, links, live},
+    world::{Life, World, links, live},
 };
 
 const OUTSIDE: &str = "https://example.net/a";
@@ -91,8 +91,13 @@ fn an_external_url_becomes_a_requisite_or_a_page_and_neither_becomes_external() 
     live(&mut world);
     let requisite =
         Discovered { sighting: DiscoveryKind::Requisite, ..links("example.net", REQUISITE_DEPTH, &[OUTSIDE]) };
+    // In the process that remembers it as a requisite, and in the next one.
+    let mut life = Life::begin(&world);
     world.discovered(&requisite);
-    live(&mut world);
+    life.run(&mut world, usize::MAX);
+    world.links("example.net", 1, &[OUTSIDE]);
+    life.run(&mut world, usize::MAX);
+    drop(life);
     world.links("example.net", 1, &[OUTSIDE]);
     live(&mut world);
     assert_eq!(queued(&world, OUTSIDE), [EXTERNAL, (REQUISITE_DEPTH, DiscoveryKind::Requisite)]);

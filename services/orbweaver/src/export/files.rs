@@ -347,7 +347,9 @@ fn url_line(outcome: &Outcome) -> UrlLine<'_> {
         via: outcome.context.via.as_deref(),
         attempts: outcome.attempt,
         time: rfc3339(outcome.ended_at_ms),
-        fetch_ms: outcome.requested_at_ms.and_then(|start| u64::try_from(outcome.ended_at_ms.saturating_sub(start)).ok()),
+        fetch_ms: outcome
+            .requested_at_ms
+            .and_then(|start| u64::try_from(outcome.ended_at_ms.saturating_sub(start)).ok()),
         fetched_url: outcome.context.key.is_some().then_some(&*outcome.context.url),
         location: outcome.location.as_deref(),
     }
