@@ -30,7 +30,7 @@ type Turn = (u64, u64);
 struct Owner<T> {
     share: u32,
     turn: Turn,
-    /// Items, by the virtual time of their turn. In a heap of very many, nearly every step of a removal is at an address that
+    /// Items, by virtual time. In a heap of very many, nearly every step of a removal is at an address that
     /// no cache has; here items leave at one end, and join where the last one of their weight did.
     items: BTreeMap<Turn, T>,
     /// Virtual time of the last item.
@@ -60,7 +60,7 @@ impl<K: Clone + Ord, T> FairQueue<K, T> {
         self.turns.iter().map(|(_, owner)| owner)
     }
 
-    /// Returns the next items of the owner whose turn is next.
+    /// Returns the items of the next owner, in order.
     pub fn upcoming(&self) -> impl Iterator<Item = &T> {
         let owner = self.turns.first().and_then(|(_, owner)| self.owners.get(owner));
         owner.into_iter().flat_map(|owner| owner.items.values())
