@@ -55,6 +55,10 @@ pub struct Capture {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     pub protocol: Protocol,
+    /// Reason phrase of the status line, cut to 256 bytes; absent if it is that of the status in the HTTP standard, and with
+    /// HTTP/2, which has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Request headers, names in lower case.
     pub request_headers: Vec<(String, String)>,
     /// Whether the page has not changed since its last visit: the server said so (status 304), or its content is the

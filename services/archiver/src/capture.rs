@@ -66,7 +66,7 @@ pub(crate) fn capture<'a>(response: &'a Response<'_>, metadata: &'a [(&'a str, S
         },
         request: Some(&capture.request_headers),
         status: page.status,
-        reason: None,
+        reason: capture.reason.as_deref(),
         headers: &page.headers,
         body,
         truncated: is_cut.then_some(warc::Truncated::Length),

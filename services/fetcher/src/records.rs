@@ -424,7 +424,7 @@ mod tests {
         ) {
             let (active, profile) = (largest(), longest_profile(archive));
             let answer = if longest { answer(300) } else { HttpResponse::default() };
-            let (answer, unused) = (archived(&active, &profile, answer), if archive { 400 } else { 160 });
+            let (answer, unused) = (archived(&active, &profile, answer), if archive { 940 } else { 160 });
             let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
             let at_ms = 1_700_000_000_000;
             let whole = page_record((&active, &profile), at_ms, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();

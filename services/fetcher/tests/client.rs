@@ -463,7 +463,7 @@ async fn a_request_that_ends_for_want_of_memory_is_no_failure_of_the_site() {
 async fn a_request_of_an_archived_crawl_is_recorded_as_it_was_sent_and_every_body_is_read() {
     let not_found = b"HTTP/1.1 404 Not Found\r\nX-Twice: a\r\nX-Twice: b\r\nContent-Length: 5\r\n\r\nnope!".to_vec();
     let image = ok("Content-Type: image/png\r\n", b"\x89PNG");
-    let cut = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 500\r\n\r\nnope!".to_vec();
+    let cut = b"HTTP/1.1 403 No \"entry\"\r\nContent-Length: 500\r\n\r\nnope!".to_vec();
     for (bytes, then, status, body) in [
         (not_found, Then::Continue, 404, read(b"nope!")),
         (image, Then::Continue, 200, read(b"\x89PNG")),
@@ -486,6 +486,7 @@ async fn a_request_of_an_archived_crawl_is_recorded_as_it_was_sent_and_every_bod
         received.sort();
         assert_eq!(sent, received);
         assert_eq!(capture.address.as_deref(), Some("127.0.0.1"));
+        assert_eq!(capture.reason.as_deref(), (status == 403).then_some("No \"entry\""));
         assert_eq!(
             (capture.requested_at_ms, capture.answered_at_ms),
             (attempt.requested_at_ms, attempt.answered_at_ms)

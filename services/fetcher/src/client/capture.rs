@@ -1,5 +1,6 @@
 //! Data of a request and its response for the archive.
 
+use hyper::ext::ReasonPhrase;
 use orbweaver_messages::{Capture, Protocol};
 use reqwest::{
     Response, Version,
@@ -11,6 +12,8 @@ use super::decoding::ACCEPTED;
 
 /// Maximum length of an IP address as text, in bytes.
 const MAX_ADDRESS_BYTES: usize = 45;
+/// Maximum length of a reason phrase, in bytes.
+const MAX_REASON_BYTES: usize = 256;
 /// Longest duration of a part of a request, in milliseconds: the timeouts allow less.
 const MOST_MILLIS: u64 = 999_999;
 
@@ -37,10 +40,18 @@ pub(super) fn of(response: &Response, request_headers: Vec<(String, String)>, ha
             Version::HTTP_2 => Protocol::Http2,
             _ => Protocol::Http11,
         },
+        reason: response.extensions().get::<ReasonPhrase>().map(|reason| text_of(reason.as_bytes())),
         request_headers,
         content_length: declared_length(response.headers()),
         ..Capture::default()
     }
+}
+
+/// Returns the beginning of a reason phrase as text.
+fn text_of(reason: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(reason.get(..MAX_REASON_BYTES).unwrap_or(reason)).into_owned();
+    text.truncate(text.floor_char_boundary(MAX_REASON_BYTES));
+    text
 }
 
 /// Returns the declared length of an encoded body.
@@ -56,10 +67,30 @@ pub(crate) fn largest(url: &Url, headers: &HeaderMap) -> Capture {
         answered_at_ms: i64::MIN,
         address: Some("f".repeat(MAX_ADDRESS_BYTES)),
         protocol: Protocol::Http10,
+        // Quotation marks are escaped.
+        reason: Some("\"".repeat(MAX_REASON_BYTES)),
         request_headers: sent_headers(url, headers),
         unchanged: true,
         content_length: Some(u64::MAX),
         lookup_ms: Some(MOST_MILLIS),
         connect_ms: Some(MOST_MILLIS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_phrase_is_cut_to_its_limit_at_a_character_and_never_too_long() {
+        for (reason, expected) in [
+            (&b"No entry"[..], "No entry".to_owned()),
+            (b"", String::new()),
+            (&"\"".repeat(300).into_bytes(), "\"".repeat(256)),
+            (&"a\u{e4}".repeat(100).into_bytes(), "a\u{e4}".repeat(85) + "a"),
+            (&[0xe4; 300], "\u{fffd}".repeat(85)),
+        ] {
+            assert_eq!(text_of(reason), expected);
+        }
     }
 }

@@ -80,6 +80,7 @@ async fn a_status_line_has_a_version_and_a_status_of_three_digits() {
     assert_outcomes(vec![
         (b"HTTP/1.1 200\r\n".to_vec(), "200, 2 bytes"),
         (b"HTTP/1.1 200 \xe4\xf6\r\n".to_vec(), "200, 2 bytes"),
+        ([&b"HTTP/1.1 200 "[..], &b"\xe4".repeat(5000), b"\r\n"].concat(), "200, 2 bytes"),
         (b"HTTP/1.1 000 Zero\r\n".to_vec(), "failed: connection"),
         (b"HTTP/1.1 99 Short\r\n".to_vec(), "failed: connection"),
         (b"HTTP/1.1 099 Low\r\n".to_vec(), "failed: connection"),
