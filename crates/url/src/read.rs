@@ -72,8 +72,8 @@ pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_
     accept(link, parsed)
 }
 
-/// Parses user input: as [`parse`], but a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https, and
-/// the host must be one that DNS can hold.
+/// Parses user input: as [`parse`], but a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https. A
+/// bare host is no number, and the host must be one that DNS can hold.
 ///
 /// # Errors
 /// Returns an error if the text is not a URL, has another scheme or host or is too long.
@@ -101,6 +101,10 @@ fn parse_input(text: &str) -> Result<Url, UrlError> {
     let host = &bare[..bare.find(['/', '?', '#', '\\']).unwrap_or(bare.len())];
     if host.is_empty() || host.contains('@') {
         return Err(UrlError::Malformed(format!("`{}` has no host; give https://HOST/PATH", shown(text))));
+    }
+    // `100` would be the address 0.0.0.100; it is more likely the value of an option, without its `=`.
+    if host.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(UrlError::Malformed(format!("`{}` is a number; give https://HOST/PATH", shown(text))));
     }
     parse(&format!("https://{bare}"))
 }

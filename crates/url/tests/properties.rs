@@ -227,7 +227,9 @@ fn a_bare_host_means_https_and_another_scheme_is_refused() {
     for (text, scheme) in [("mailto:a@b.c", "mailto"), ("ftp://a/b", "ftp"), ("javascript:void(0)", "javascript")] {
         assert_eq!(parse_seed(text), Err(UrlError::Scheme(scheme.into())), "{text}");
     }
-    for text in ["", "  ", "/a/b", "#a", "joe@example.com", "http://", "not a url", "https://exa mple.com/"] {
+    for text in
+        ["", "  ", "/a/b", "#a", "joe@example.com", "http://", "not a url", "https://exa mple.com/", "100", "//100/a"]
+    {
         assert!(matches!(parse_seed(text), Err(UrlError::Malformed(_))), "{text}");
     }
 }
