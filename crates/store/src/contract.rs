@@ -6,7 +6,7 @@
 use orbweaver_messages::Millis;
 use orbweaver_url::{CrawlName, Fingerprint};
 
-use crate::{Erase, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
+use crate::{CaptureRow, ContentRow, Erase, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
 
 /// Runs the whole suite. `run` is a name that was not used by an earlier run on the same data.
 ///
@@ -22,6 +22,8 @@ pub async fn holds(store: &dyn Store, run: &str) {
     long_lists_replace_each_other(store, run).await;
     concurrent_writes_leave_the_newest(store, run).await;
     what_a_newer_event_lacks_is_gone(store, run).await;
+    captures_are_newest_first_and_of_each_fetch_that_of_the_highest_epoch(store, run).await;
+    a_content_leads_to_its_latest_fetch(store, run).await;
     nothing_to_write_is_written_at_once(store).await;
 }
 
@@ -54,6 +56,7 @@ async fn is_absent(store: &dyn Store, fingerprint: Fingerprint) {
     assert_eq!(store.history(fingerprint, 10).await.unwrap(), []);
     assert_eq!(store.links(fingerprint).await.unwrap(), None);
     assert_eq!(store.redirect(fingerprint).await.unwrap(), None);
+    assert_eq!(store.captures(fingerprint, 10).await.unwrap(), []);
 }
 
 /// Performs the same writes, in the same order, on `store` and on a store that is known to be correct, and compares the
@@ -80,14 +83,17 @@ pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes:
         assert_eq!(store.links(fingerprint).await.unwrap(), right.links(fingerprint).await.unwrap());
         assert_eq!(store.redirect(fingerprint).await.unwrap(), right.redirect(fingerprint).await.unwrap());
         assert_eq!(store.robots(&authority).await.unwrap(), right.robots(&authority).await.unwrap());
+        assert_eq!(store.captures(fingerprint, 1000).await.unwrap(), right.captures(fingerprint, 1000).await.unwrap());
+        let hash = content_hash(fingerprint);
+        assert_eq!(store.content(&hash).await.unwrap(), right.content(&hash).await.unwrap());
     }
 }
 
-/// Returns a write with the given type (mostly a page; links, a redirect, a robots.txt), key and time. Its optional
-/// fields and their values follow from these three, so that a repetition is the same event.
+/// Returns a write with the given type (mostly a page; links, a redirect, a robots.txt, a capture), key and time. The
+/// optional fields and their values follow from these three, so that a repetition is the same event.
 #[must_use]
 pub fn write_of(run: &str, (what, key, time): (u8, u8, u8)) -> Write {
-    let (what, name, at_ms) = ((what % 6).max(2), key.to_string(), 1_767_225_600_000 + Millis::from(time));
+    let (what, name, at_ms) = ((what % 7).max(2), key.to_string(), 1_767_225_600_000 + Millis::from(time));
     let (fingerprint, authority) = (fingerprint(run, &name), format!("https://{name}.{run}"));
     let has = |option: u8| {
         Fingerprint::of(&CrawlName::default(), &format!("{what} {key} {time} {option}")).0[0].is_multiple_of(2)
@@ -109,6 +115,12 @@ pub fn write_of(run: &str, (what, key, time): (u8, u8, u8)) -> Write {
         }),
         3 => Write::Links(links(fingerprint, at_ms, usize::from(time) * 3)),
         4 => Write::Redirect(redirect(fingerprint, at_ms)),
+        5 => Write::Capture(CaptureRow {
+            status: 200 + u16::from(time),
+            is_revisit: has(0),
+            content_hash: has(0).then(|| content_hash(fingerprint)),
+            ..capture(fingerprint, at_ms)
+        }),
         _ => Write::Robots(RobotsRow { status: has(0).then_some(404), ..robots(&authority, at_ms) }),
     }
 }
@@ -162,6 +174,27 @@ fn robots(authority: &str, fetched_at_ms: Millis) -> RobotsRow {
     }
 }
 
+/// Returns the location of a response with the [`content_hash`] of its page.
+#[must_use]
+pub fn capture(fingerprint: Fingerprint, at_ms: Millis) -> CaptureRow {
+    CaptureRow {
+        fingerprint,
+        at_ms,
+        epoch: 3,
+        file: "crawl/crawl-20241017071826-0-12-3.warc.gz".into(),
+        offset: 1 << 40,
+        length: 4096,
+        status: 200,
+        is_revisit: false,
+        content_hash: Some(content_hash(fingerprint)),
+    }
+}
+
+/// Returns a content hash for a page.
+fn content_hash(fingerprint: Fingerprint) -> String {
+    Fingerprint::of(&CrawlName::default(), &fingerprint.to_string()).to_string()
+}
+
 fn page_write(page: &PageRow) -> Write {
     Write::Page(Box::new(page.clone()))
 }
@@ -169,6 +202,7 @@ fn page_write(page: &PageRow) -> Write {
 async fn what_was_never_written_is_absent(store: &dyn Store, run: &str) {
     is_absent(store, fingerprint(run, "absent")).await;
     assert_eq!(store.robots(&format!("https://absent.{run}")).await.unwrap(), None);
+    assert_eq!(store.content(&content_hash(fingerprint(run, "absent"))).await.unwrap(), None);
 }
 
 /// A row of each table.
@@ -177,6 +211,7 @@ struct Rows {
     links: LinksOut,
     redirect: RedirectRow,
     robots: RobotsRow,
+    capture: CaptureRow,
 }
 
 impl Rows {
@@ -187,6 +222,7 @@ impl Rows {
             links: links(fingerprint, at_ms, 3),
             redirect: redirect(fingerprint, at_ms),
             robots: robots(&format!("https://{}.{run}:8443", name.replace(' ', "-")), at_ms),
+            capture: capture(fingerprint, at_ms),
         }
     }
 
@@ -207,12 +243,14 @@ impl Rows {
             links: links(fingerprint, at_ms, 0),
             robots: RobotsRow { status: None, body: String::new(), ..self.robots },
             redirect: self.redirect,
+            capture: CaptureRow { is_revisit: true, content_hash: None, ..self.capture },
         }
     }
 
-    fn writes(&self) -> [Write; 4] {
+    fn writes(&self) -> [Write; 5] {
         let (links, redirect) = (Write::Links(self.links.clone()), Write::Redirect(self.redirect.clone()));
-        [page_write(&self.page), links, redirect, Write::Robots(self.robots.clone())]
+        let (robots, capture) = (Write::Robots(self.robots.clone()), Write::Capture(self.capture.clone()));
+        [page_write(&self.page), links, redirect, robots, capture]
     }
 
     async fn write_to(&self, store: &dyn Store) {
@@ -226,6 +264,7 @@ impl Rows {
         assert_eq!(store.links(fingerprint).await.unwrap().as_ref(), Some(&self.links));
         assert_eq!(store.redirect(fingerprint).await.unwrap().as_ref(), Some(&self.redirect));
         assert_eq!(store.robots(&self.robots.authority).await.unwrap().as_ref(), Some(&self.robots));
+        assert_eq!(store.captures(fingerprint, 1).await.unwrap(), [self.capture.clone()]);
     }
 }
 
@@ -321,6 +360,43 @@ async fn what_a_newer_event_lacks_is_gone(store: &dyn Store, run: &str) {
         second.write_to(store).await;
         newer.are_the_newest_in(store).await;
     }
+}
+
+async fn captures_are_newest_first_and_of_each_fetch_that_of_the_highest_epoch(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "captures");
+    let row = |at_ms, epoch: u64| CaptureRow {
+        epoch,
+        file: format!("{at_ms}-{epoch}"),
+        offset: epoch * 10,
+        ..capture(fingerprint, at_ms)
+    };
+    for (at_ms, epoch) in [(2000, 5), (1000, 300), (2000, 7), (2000, 6), (3000, 0), (1000, 2), (2000, 7)] {
+        store.write(vec![Write::Capture(row(at_ms, epoch))]).await.unwrap();
+    }
+    let newest = [row(3000, 0), row(2000, 7), row(1000, 300)];
+    for limit in 0..5 {
+        assert_eq!(store.captures(fingerprint, limit).await.unwrap(), newest[..limit.min(3)], "limit {limit}");
+    }
+    let many = (0..250).map(|epoch| Write::Capture(row(4000, epoch))).collect();
+    store.write(many).await.unwrap();
+    assert_eq!(store.captures(fingerprint, 2).await.unwrap(), [row(4000, 249), row(3000, 0)]);
+}
+
+async fn a_content_leads_to_its_latest_fetch(store: &dyn Store, run: &str) {
+    let (first, second) = (fingerprint(run, "content"), fingerprint(run, "the same content"));
+    let content_hash = content_hash(first);
+    let row =
+        |fingerprint, at_ms| CaptureRow { content_hash: Some(content_hash.clone()), ..capture(fingerprint, at_ms) };
+    for (written, at_ms, latest) in
+        [(first, 2000, (first, 2000)), (second, 1000, (first, 2000)), (second, 3000, (second, 3000))]
+    {
+        store.write(vec![Write::Capture(row(written, at_ms))]).await.unwrap();
+        let content = ContentRow { content_hash: content_hash.clone(), fingerprint: latest.0, at_ms: latest.1 };
+        assert_eq!(store.content(&content_hash).await.unwrap(), Some(content));
+    }
+    let revisit = CaptureRow { is_revisit: true, content_hash: None, ..capture(first, 4000) };
+    store.write(vec![Write::Capture(revisit)]).await.unwrap();
+    assert_eq!(store.content(&content_hash).await.unwrap().map(|content| content.at_ms), Some(3000));
 }
 
 async fn nothing_to_write_is_written_at_once(store: &dyn Store) {

@@ -1,4 +1,4 @@
-//! Storage of page metadata, links, redirects and robots.txt files.
+//! Storage of page metadata, links, redirects, robots.txt files and locations of archived responses.
 //!
 //! A service emits writes as effects of its plans; [`StoreWriter`] performs them on a [`Store`] and waits while it is
 //! unavailable. Every write carries its event time, and an older one never overwrites a newer one, so that replays are
@@ -37,5 +37,5 @@ pub use memory::MemoryStore;
 pub use metered::MeteredStore;
 pub use metrics::StoreMetrics;
 pub use perform::StoreWriter;
-pub use row::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write, event_time};
+pub use row::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write, event_time};
 pub use traits::{Erase, Store, StoreError};

@@ -8,7 +8,9 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
 
-use crate::{Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
+use crate::{
+    CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write,
+};
 
 /// Store that keeps everything in memory, and fails as scripted.
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ struct State {
     links: HashMap<Fingerprint, LinksOut>,
     redirects: HashMap<Fingerprint, RedirectRow>,
     robots: HashMap<String, RobotsRow>,
+    captures: BTreeMap<(Fingerprint, Reverse<Millis>, Reverse<u64>), CaptureRow>,
+    contents: HashMap<String, ContentRow>,
     /// Time up to which the events of a page are deleted.
     erased: HashMap<Fingerprint, Millis>,
     failures: VecDeque<StoreError>,
@@ -63,6 +67,7 @@ impl State {
             Write::Page(page) => Some((page.fingerprint, page.fetched_at_ms)),
             Write::Links(links) => Some((links.fingerprint, links.at_ms)),
             Write::Redirect(row) => Some((row.fingerprint, row.at_ms)),
+            Write::Capture(row) => Some((row.fingerprint, row.at_ms)),
             Write::Robots(_) => None,
         };
         if of_page
@@ -78,6 +83,12 @@ impl State {
             Write::Links(links) => put_newer(&mut self.links, links.fingerprint, links, |links| links.at_ms),
             Write::Redirect(row) => put_newer(&mut self.redirects, row.fingerprint, row, |row| row.at_ms),
             Write::Robots(row) => put_newer(&mut self.robots, row.authority.clone(), row, |row| row.fetched_at_ms),
+            Write::Capture(row) => {
+                if let Some(content) = row.content() {
+                    put_newer(&mut self.contents, content.content_hash.clone(), content, |row| row.at_ms);
+                }
+                self.captures.insert((row.fingerprint, Reverse(row.at_ms), Reverse(row.epoch)), row);
+            }
         }
     }
 }
@@ -95,6 +106,7 @@ impl Erase for MemoryStore {
         state.history.retain(|(key, at), _| *key != fingerprint || at.0 > until_ms);
         state.links.retain(|key, links| *key != fingerprint || links.at_ms > until_ms);
         state.redirects.retain(|key, row| *key != fingerprint || row.at_ms > until_ms);
+        state.captures.retain(|(key, at, _), _| *key != fingerprint || at.0 > until_ms);
         let until = state.erased.entry(fingerprint).or_insert(until_ms);
         *until = until_ms.max(*until);
         ready(Ok(())).boxed()
@@ -135,5 +147,18 @@ impl Store for MemoryStore {
 
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
         ready(Ok(self.state().robots.get(authority).cloned())).boxed()
+    }
+
+    fn captures(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<CaptureRow>, StoreError>> {
+        let from = (fingerprint, Reverse(Millis::MAX), Reverse(u64::MAX));
+        let to = (fingerprint, Reverse(Millis::MIN), Reverse(u64::MIN));
+        let mut rows: Vec<CaptureRow> = self.state().captures.range(from..=to).map(|(_, row)| row.clone()).collect();
+        rows.dedup_by_key(|row| row.at_ms);
+        rows.truncate(limit);
+        ready(Ok(rows)).boxed()
+    }
+
+    fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
+        ready(Ok(self.state().contents.get(content_hash).cloned())).boxed()
     }
 }

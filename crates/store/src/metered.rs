@@ -6,7 +6,10 @@ use futures::future::{BoxFuture, FutureExt};
 use orbweaver_url::Fingerprint;
 use tokio::time::Instant;
 
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
+use crate::{
+    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics,
+    Write,
+};
 
 /// Wrapper of a store that measures each request, and shows whether the store answers.
 pub struct MeteredStore {
@@ -41,13 +44,14 @@ impl MeteredStore {
 impl Store for MeteredStore {
     fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            let mut rows = [("pages", 0), ("links", 0), ("redirects", 0), ("robots", 0)];
+            let mut rows = [("pages", 0), ("links", 0), ("redirects", 0), ("robots", 0), ("captures", 0)];
             for write in &*writes {
                 let table = match write {
                     Write::Page(_) => 0,
                     Write::Links(_) => 1,
                     Write::Redirect(_) => 2,
                     Write::Robots(_) => 3,
+                    Write::Capture(_) => 4,
                 };
                 rows[table].1 += 1;
             }
@@ -76,6 +80,14 @@ impl Store for MeteredStore {
 
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
         self.measure("robots", self.store.robots(authority)).boxed()
+    }
+
+    fn captures(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<CaptureRow>, StoreError>> {
+        self.measure("captures", self.store.captures(fingerprint, limit)).boxed()
+    }
+
+    fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
+        self.measure("content", self.store.content(content_hash)).boxed()
     }
 }
 

@@ -13,7 +13,7 @@ pub const REQUEST_SECONDS: &str = "orbweaver_store_request_seconds";
 /// Failed requests, by operation and kind: `failed` may be transient, `refused` and `damaged` are permanent. Alert on
 /// any `refused` or `damaged`: it has ended a stage.
 pub const ERRORS: &str = "orbweaver_store_errors_total";
-/// Rows written and acknowledged, by table: `pages`, `links`, `redirects`, `robots`. Alert: none.
+/// Rows written and acknowledged, by table: `pages`, `links`, `redirects`, `robots`, `captures`. Alert: none.
 pub const ROWS_WRITTEN: &str = "orbweaver_store_rows_written_total";
 /// Retried writes. Alert on a steady rate: the store is too slow or unavailable.
 pub const RETRIES: &str = "orbweaver_store_retries_total";
@@ -30,9 +30,9 @@ const BUCKETS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
 
 /// Label values.
-const OPERATIONS: [&str; 6] = ["write", "page", "history", "links", "redirect", "robots"];
+const OPERATIONS: [&str; 8] = ["write", "page", "history", "links", "redirect", "robots", "captures", "content"];
 const KINDS: [&str; 3] = ["failed", "refused", "damaged"];
-const TABLES: [&str; 4] = ["pages", "links", "redirects", "robots"];
+const TABLES: [&str; 5] = ["pages", "links", "redirects", "robots", "captures"];
 const CQL_KINDS: [&str; 7] =
     ["connection", "timeout", "unavailable", "overloaded", "server", "unauthorized", "invalid"];
 

@@ -110,6 +110,49 @@ pub struct RobotsRow {
     pub expires_ms: Millis,
 }
 
+/// Location of the record of a response in the archive. A file that is still open has its name once it is closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureRow {
+    /// Fingerprint of crawl and canonical form.
+    pub fingerprint: Fingerprint,
+    /// Event time of the fetch, as in its history.
+    pub at_ms: Millis,
+    /// Owner epoch under which the file was written. Of the rows of a fetch that of the highest epoch counts: files of
+    /// earlier owners may have been discarded.
+    pub epoch: u64,
+    /// Path within the archive.
+    pub file: String,
+    /// Offset of the gzip member of the record in the file, in bytes.
+    pub offset: u64,
+    /// Length of the gzip member, in bytes.
+    pub length: u64,
+    /// HTTP status.
+    pub status: u16,
+    /// Whether the record is a revisit, which has no content.
+    pub is_revisit: bool,
+    /// xxh3-128 of the content, if the record has all of it.
+    pub content_hash: Option<String>,
+}
+
+impl CaptureRow {
+    /// Returns the row of its content, if the record has all of it.
+    #[must_use]
+    pub fn content(&self) -> Option<ContentRow> {
+        let content_hash = self.content_hash.clone()?;
+        Some(ContentRow { content_hash, fingerprint: self.fingerprint, at_ms: self.at_ms })
+    }
+}
+
+/// The latest archived fetch with a content. Its page may have been deleted since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentRow {
+    /// xxh3-128 of the content.
+    pub content_hash: String,
+    pub fingerprint: Fingerprint,
+    /// Event time of the fetch.
+    pub at_ms: Millis,
+}
+
 /// Returns the time of an event that is written now, after an earlier write at `previous_ms` (0: none is known). It is
 /// later than that write even if its clock was ahead (docs/protocol.md#event-times).
 #[must_use]
@@ -127,4 +170,6 @@ pub enum Write {
     Redirect(RedirectRow),
     /// Contents of a robots.txt.
     Robots(RobotsRow),
+    /// Location of an archived response, and the row of its content.
+    Capture(CaptureRow),
 }

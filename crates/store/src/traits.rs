@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
 
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
+use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
 
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum StoreError {
     },
 }
 
-/// Store of pages, links, redirects and robots.txt files. Cheap to share.
+/// Store of pages, links, redirects, robots.txt files and locations of archived responses. Cheap to share.
 pub trait Store: Send + Sync + 'static {
     /// Writes all rows; resolves once all are durable. Idempotent.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -50,12 +50,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns a robots.txt by its authority and agent ([`RobotsRow::authority`]).
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>>;
+
+    /// Returns the locations of the archived responses of a page, newest first, one per fetch, at most `limit`.
+    fn captures(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<CaptureRow>, StoreError>>;
+
+    /// Returns the latest archived fetch with this content.
+    fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>>;
 }
 
 /// Store from which pages can be deleted.
 pub trait Erase: Store {
-    /// Deletes a page, its history, its links and its redirect, as far as their event times are not after `until_ms`; writes
-    /// of such events that arrive later have no effect, for as long as the store remembers deletions. Resolves once the
-    /// deletion is durable.
+    /// Deletes a page, its history, its links, its redirect and its captures, as far as their event times are not after
+    /// `until_ms`; writes of such events that arrive later have no effect, for as long as the store remembers deletions.
+    /// Resolves once the deletion is durable. Contents may still lead to the page.
     fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>>;
 }

@@ -10,7 +10,7 @@ use std::{
 use data_encoding::HEXLOWER;
 use orbweaver_messages::Millis;
 use orbweaver_url::CrawlName;
-use orbweaver_warc::{Info, WarcWriter, index_line};
+use orbweaver_warc::{Info, WarcWriter, Written, index_line};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -70,11 +70,14 @@ impl OpenWarc {
     }
 
     /// Appends a response. An inner error is the reason for a rejection, of which nothing is written.
-    pub(crate) fn write(&mut self, response: &Response<'_>) -> Result<Result<(), String>, ArchiveError> {
+    pub(crate) fn write(&mut self, response: &Response<'_>) -> Result<Result<Written, String>, ArchiveError> {
         let metadata = metadata(response);
         let capture = capture(response, &metadata);
         match self.writer.write(&capture) {
-            Ok(written) => self.index.add(&index_line(&self.filename, &capture, &written)).map(Ok),
+            Ok(written) => {
+                self.index.add(&index_line(&self.filename, &capture, &written))?;
+                Ok(Ok(written))
+            }
             Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(Err(error.to_string())),
             Err(error) => Err(ArchiveError::io(&self.path, "write")(error)),
         }

@@ -19,6 +19,8 @@ pub(crate) enum Phase {
     /// None.
     Ready,
     Writing,
+    /// The locations of written responses are being stored.
+    Locating,
     Finishing,
     Uploading,
     /// The entry is being appended.
@@ -144,7 +146,7 @@ impl CrawlFile {
 
     /// Returns the time of the last write, unless the file is being closed.
     pub(crate) fn written_at(&self) -> Option<Millis> {
-        let is_open = matches!(self.phase, Phase::Ready | Phase::Writing) && !self.is_closing;
+        let is_open = matches!(self.phase, Phase::Ready | Phase::Writing | Phase::Locating) && !self.is_closing;
         self.file.as_ref().filter(|_| is_open).map(|file| file.written_at)
     }
 
@@ -154,8 +156,8 @@ impl CrawlFile {
         if self.phase == Phase::Uploading {
             return 0;
         }
-        let is_closing = !matches!(self.phase, Phase::Ready | Phase::Writing);
-        self.queue.len() + self.writing + usize::from(is_closing)
+        let has_step = !matches!(self.phase, Phase::Ready | Phase::Writing);
+        self.queue.len() + self.writing + usize::from(has_step)
     }
 
     /// Removes and returns the records that wait.
@@ -240,8 +242,13 @@ mod tests {
         assert_eq!(file.next(&LIMITS, 0, name), None);
         file.written(&[(Origin { offset: 3, ..waiting }, Ok(()))], size(2000));
         assert_eq!(file.next(&LIMITS, 0, name), Some(Step::Finish(name(3))));
-        for (phase, due) in [(Phase::Finishing, 2), (Phase::Uploading, 0), (Phase::Entering, 2), (Phase::Publishing, 2)]
-        {
+        for (phase, due) in [
+            (Phase::Locating, 2),
+            (Phase::Finishing, 2),
+            (Phase::Uploading, 0),
+            (Phase::Entering, 2),
+            (Phase::Publishing, 2),
+        ] {
             file.phase = phase;
             assert_eq!((file.next(&LIMITS, 9999, name), file.due()), (None, due));
         }

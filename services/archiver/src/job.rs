@@ -3,6 +3,7 @@
 use orbweaver_log::{ConsumerRecord, Offset, Partition};
 use orbweaver_messages::Millis;
 use orbweaver_stage::Origin;
+use orbweaver_store::CaptureRow;
 use orbweaver_url::CrawlName;
 
 use crate::{error::ArchiveError, file_name::FileName};
@@ -13,6 +14,8 @@ pub struct FileId {
     pub partition: Partition,
     /// Assignment epoch of the partition, so that a result from an earlier assignment has no effect.
     pub assignment_epoch: u32,
+    /// Owner epoch of the partition (docs/protocol.md#claims).
+    pub owner_epoch: Offset,
     pub crawl: CrawlName,
     pub name: FileName,
 }
@@ -80,8 +83,15 @@ pub struct Closed {
 /// Result of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Archived {
-    /// The responses of the valid records are in the file, which now has this size.
-    Written { file: FileId, records: Vec<Checked>, size: Size },
+    /// The responses of the valid records are in the file.
+    Written {
+        file: FileId,
+        records: Vec<Checked>,
+        /// Locations of the responses.
+        locations: Vec<CaptureRow>,
+        /// Sizes after the write.
+        size: Size,
+    },
     /// The file and its index are durable under their temporary names.
     Finished { file: FileId, closed: Closed },
     /// The store has the file and its index.

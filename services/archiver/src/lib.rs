@@ -2,9 +2,10 @@
 //!
 //! A record of `crawl.pages` with a [capture](orbweaver_messages::Capture) is appended to the open file of its crawl and
 //! partition, in order of offsets; any other record completes at once. Each file has an index, which shares its steps.
-//! A file is closed by its size, age or idleness, in four steps: the file is durable under a temporary name; its entry is
-//! durable in `crawl.archive`; the file gets its final name; the records complete. With an object store it is uploaded under its final name before it has an entry, and then
-//! deleted. A crash between two of these steps leaves nothing out and nothing twice: either the entry
+//! Locations of responses are written to the store before the next step of their file. A file is closed by its size, age
+//! or idleness, in four steps: the file is durable under a temporary name; its entry is durable in `crawl.archive`; the
+//! file gets its final name; the records complete. With an object store it is uploaded under its final name before it
+//! has an entry, and then deleted. A crash between two of these steps leaves nothing out and nothing twice: either the entry
 //! exists, and the file gets its final name when the partition opens again, or the entry is missing, and the file and its
 //! object are deleted and its records are received again.
 //!
@@ -20,6 +21,7 @@
 //! | `disk`, `index` | files and their indexes on disk |
 //! | `remote` | objects in a store |
 //! | `page`, `body`, `capture` | from a record to the capture in a file (pure) |
+//! | `location` | from a written response to its location in the store (pure) |
 //! | [`closer`] | the handle that closes all files |
 //! | `leftovers` | unfinished files of earlier processes (feature `cluster`) |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
@@ -38,6 +40,7 @@ pub mod job;
 mod ledger;
 #[cfg(feature = "cluster")]
 mod leftovers;
+mod location;
 pub mod metrics;
 mod page;
 mod partition;

@@ -29,7 +29,13 @@ impl OpenPartition {
 
     /// Returns the identity of a file.
     pub(crate) fn file(&self, crawl: CrawlName, name: FileName) -> FileId {
-        FileId { partition: self.partition, assignment_epoch: self.assignment_epoch, crawl, name }
+        FileId {
+            partition: self.partition,
+            assignment_epoch: self.assignment_epoch,
+            owner_epoch: self.owner_epoch,
+            crawl,
+            name,
+        }
     }
 
     /// Returns the crawl of this open file, unless it is one of an earlier assignment.

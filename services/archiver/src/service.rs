@@ -2,7 +2,6 @@
 
 use orbweaver_messages::topic;
 use orbweaver_process::{Service, ServiceContext, ServiceError, configuration::Settings};
-use orbweaver_stage::NoEffects;
 
 use crate::{ArchiverConfig, ArchiverMetrics, ArchiverStage, FileWorker, leftovers::Leftovers};
 
@@ -15,6 +14,7 @@ impl Service for ArchiverService {
     const BINARY: &'static str = env!("CARGO_PKG_NAME");
     const ABOUT: &'static str = "Writes the responses of archived crawls as WARC files.";
     const LISTEN: &'static str = "127.0.0.1:9466";
+    const HAS_STORE: bool = true;
 
     fn configure(settings: &mut Settings, _: usize) -> Self {
         Self(settings.section())
@@ -28,7 +28,8 @@ impl Service for ArchiverService {
         shell.retain(Self::NAME, &[topic::PAGES]).await?;
         // Before the group is joined: later files belong to this process.
         let leftovers = Leftovers::find(&config.directory, worker.remote()).map_err(ServiceError::start)?;
-        let running = Box::pin(shell.run(ArchiverStage::new(&config, metrics), worker, NoEffects));
+        let writer = shell.store_writer()?;
+        let running = Box::pin(shell.run(ArchiverStage::new(&config, metrics), worker, writer));
         shell.with_every_second(running, leftovers).await
     }
 }

@@ -1,13 +1,11 @@
 //! Glue to the runtime: records in, entries and completions out.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    convert::Infallible,
-};
+use std::collections::{BTreeSet, HashMap};
 
 use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
 use orbweaver_messages::{ArchiveFile, Millis, Topic, decode, topic};
 use orbweaver_stage::{Actions, Origin, PartitionContext, RestoreFrom, RestoreSpec, Stage, StageError, Token};
+use orbweaver_store::Write;
 
 use crate::{
     ArchiveError, ArchiverConfig, ArchiverMetrics, CloseFiles,
@@ -22,8 +20,8 @@ use crate::{
 /// Name of the service and of its group.
 pub const SERVICE: &str = "archiver";
 
-/// Actions of this stage, which has no effects outside of the log except for its jobs.
-pub(crate) type Wanted = Actions<ArchiveJob, Infallible>;
+/// Actions of this stage.
+pub(crate) type Wanted = Actions<ArchiveJob, Write>;
 
 /// The archiver as a stage over `crawl.pages`.
 #[derive(Debug)]
@@ -39,6 +37,8 @@ pub struct ArchiverStage {
     pub(crate) partitions: HashMap<Partition, OpenPartition>,
     /// Files whose entries are being appended, by the token of the plan.
     pub(crate) entering: HashMap<Token, FileId>,
+    /// Files of whose responses the locations are being stored, by the token of the plan.
+    pub(crate) locating: HashMap<Token, FileId>,
     pub(crate) last_token: Token,
     /// Jobs of the next tick.
     recoveries: Vec<Recovery>,
@@ -64,6 +64,7 @@ impl ArchiverStage {
             restoring: HashMap::new(),
             partitions: HashMap::new(),
             entering: HashMap::new(),
+            locating: HashMap::new(),
             last_token: 0,
             recoveries: vec![],
             discards: vec![],
@@ -83,7 +84,7 @@ impl ArchiverStage {
 impl Stage for ArchiverStage {
     type Job = ArchiveJob;
     type Done = ArchiveDone;
-    type Effect = Infallible;
+    type Effect = Write;
 
     fn service(&self) -> &'static str {
         SERVICE
@@ -163,7 +164,16 @@ impl Stage for ArchiverStage {
         Ok(())
     }
 
-    fn plan_durable(&mut self, token: Token, _: &[Offset], _: Millis, actions: &mut Wanted) -> Result<(), StageError> {
+    fn plan_durable(
+        &mut self,
+        token: Token,
+        _: &[Offset],
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), StageError> {
+        if let Some(file) = self.locating.remove(&token) {
+            self.located(file, now, actions);
+        }
         let Some(file) = self.entering.remove(&token) else { return Ok(()) };
         let crawl = self.partitions.get_mut(&file.partition).and_then(|open| open.crawl_of(&file));
         let is_stale = crawl.map(|crawl| crawl.phase = Phase::Publishing).is_none();
@@ -179,9 +189,9 @@ impl Stage for ArchiverStage {
 
     fn job_done(&mut self, done: ArchiveDone, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
         match done? {
-            Archived::Written { file, records, size } => {
+            Archived::Written { file, records, locations, size } => {
                 let (partition, crawl) = (file.partition, file.crawl.clone());
-                self.written(file, (records, size), actions);
+                self.written(file, (records, size), locations, actions);
                 self.advance(partition, &crawl, now, actions);
             }
             Archived::Finished { file, closed } => self.finished(file, closed, now, actions),

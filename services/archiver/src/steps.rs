@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{ArchiveFile, Millis, encode, topic};
 use orbweaver_stage::{Origin, Plan, Step as PlanStep};
+use orbweaver_store::{CaptureRow, Write};
 use orbweaver_url::CrawlName;
 
 use crate::{
@@ -103,18 +104,43 @@ impl ArchiverStage {
         }
     }
 
-    /// Parks the records of a write, and rejects those that are not valid.
-    pub(crate) fn written(&mut self, id: FileId, (records, size): (Vec<Checked>, Size), actions: &mut Wanted) {
+    /// Parks the records of a write, rejects those that are not valid, and stores the locations of the others.
+    pub(crate) fn written(
+        &mut self,
+        id: FileId,
+        (records, size): (Vec<Checked>, Size),
+        locations: Vec<CaptureRow>,
+        actions: &mut Wanted,
+    ) {
         let Some(file) = self.partitions.get_mut(&id.partition).and_then(|open| open.crawl_of(&id)) else {
             actions.jobs.push(ArchiveJob::Discard(id));
             return;
         };
         file.written(&records, size);
+        if !locations.is_empty() {
+            // Before the entry: a file that counts has all its locations.
+            file.phase = Phase::Locating;
+            self.last_token += 1;
+            self.locating.insert(self.last_token, id);
+            let steps = vec![PlanStep::Perform(locations.into_iter().map(Write::Capture).collect())];
+            actions.plans.push(Plan { steps, completes: vec![], token: Some(self.last_token) });
+        }
         for (origin, result) in records {
             match result {
                 Ok(()) => actions.parked.push(origin),
                 Err(reason) => self.reject(origin, reason, actions),
             }
+        }
+    }
+
+    /// Continues with a file whose locations are durable.
+    pub(crate) fn located(&mut self, id: FileId, now: Millis, actions: &mut Wanted) {
+        match self.partitions.get_mut(&id.partition).and_then(|open| open.crawl_of(&id)) {
+            Some(crawl) => {
+                crawl.phase = Phase::Ready;
+                self.advance(id.partition, &id.crawl, now, actions);
+            }
+            None => actions.jobs.push(ArchiveJob::Discard(id)),
         }
     }
 

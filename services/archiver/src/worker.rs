@@ -21,6 +21,7 @@ use crate::{
     disk::{self, OpenWarc},
     error::ArchiveError,
     job::{ArchiveDone, ArchiveJob, Archived, Checked, Closed, FileId, Size},
+    location::location,
     page::Response,
     remote::Remote,
 };
@@ -189,6 +190,7 @@ impl Archive {
         let size = |opened: &Option<Box<OpenWarc>>| opened.as_ref().map_or(Size::default(), |opened| opened.size());
         let before = size(&opened).bytes;
         let mut results: Vec<Checked> = Vec::with_capacity(records.len());
+        let mut locations = Vec::with_capacity(records.len());
         for (origin, record) in records {
             let result = match Response::read(record, self.max_body_bytes) {
                 Ok(response) => {
@@ -196,7 +198,9 @@ impl Archive {
                         Some(opened) => opened,
                         none => none.insert(Box::new(OpenWarc::create(&self.root, &file.crawl, &file.name, now)?)),
                     };
-                    opened.write(&response)?
+                    let written = opened.write(&response)?;
+                    locations.extend(written.as_ref().ok().and_then(|written| location(&file, &response, written)));
+                    written.map(drop)
                 }
                 Err(reason) => Err(reason),
             };
@@ -214,7 +218,7 @@ impl Archive {
         if let Some(opened) = opened {
             self.open_files().insert(file.clone(), opened);
         }
-        Ok(Archived::Written { file, records: results, size })
+        Ok(Archived::Written { file, records: results, locations, size })
     }
 
     fn open_files(&self) -> MutexGuard<'_, HashMap<FileId, Box<OpenWarc>>> {

@@ -19,7 +19,8 @@ use orbweaver_normalizer_dedup::NormalizerDedup;
 use orbweaver_rate_limiter::RateLimiterStage;
 use orbweaver_stage::{Clock, NoEffects, NoJobs, Perform, Runner, Stage, StageError, Worker};
 use orbweaver_store::{
-    FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreWriter, Write,
+    CaptureRow, ContentRow, FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError,
+    StoreWriter, Write,
 };
 use orbweaver_url::Fingerprint;
 use tokio::{sync::mpsc::UnboundedSender, time::sleep};
@@ -241,6 +242,22 @@ impl Store for ProcessStore {
         async move {
             self.way().await?;
             self.shared.store.robots(authority).await
+        }
+        .boxed()
+    }
+
+    fn captures(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<CaptureRow>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.captures(fingerprint, limit).await
+        }
+        .boxed()
+    }
+
+    fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.content(content_hash).await
         }
         .boxed()
     }

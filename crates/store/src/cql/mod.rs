@@ -39,10 +39,13 @@ use tokio::sync::Semaphore;
 pub use self::config::{CqlConfig, CqlConsistency};
 use self::failure::Failure;
 use self::links::{ChunkColumns, Collected};
-use self::rows::{FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
+use self::rows::{CaptureColumns, ContentColumns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
 use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
-use crate::{Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
+use crate::{
+    CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError,
+    StoreMetrics, Write,
+};
 
 /// Store on the servers of a CQL cluster, shared by any number of processes.
 pub struct CqlStore {
@@ -115,7 +118,15 @@ impl CqlStore {
             Write::Robots(row) => {
                 self.put_row("writing a robots.txt", |put| &put.put_robots, &rows::of_robots(row)?).await
             }
+            Write::Capture(row) => self.put_capture(row).await,
         }
+    }
+
+    /// Writes the location of a response, and then the row of its content, which leads to it.
+    async fn put_capture(&self, row: &CaptureRow) -> Result<(), StoreError> {
+        self.put_row("writing a capture", |put| &put.put_capture, &rows::of_capture(row)?).await?;
+        let Some(content) = row.content() else { return Ok(()) };
+        self.put_row("writing a content", |put| &put.put_content, &rows::of_content(&content)?).await
     }
 
     async fn put_links(&self, row: &LinksOut) -> Result<(), StoreError> {
@@ -185,6 +196,24 @@ impl CqlStore {
         Ok(events)
     }
 
+    async fn captures_of(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<CaptureRow>, StoreError> {
+        let mut captures: Vec<CaptureRow> = vec![];
+        let take = |columns: CaptureColumns| {
+            let row = CaptureRow::try_from(columns)?;
+            // Of a fetch only the row of the highest epoch, which is the first one.
+            if captures.last().is_some_and(|newer| newer.at_ms == row.at_ms) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if captures.len() >= limit {
+                return Ok(ControlFlow::Break(()));
+            }
+            captures.push(row);
+            Ok(ControlFlow::Continue(()))
+        };
+        self.each(("captures", fingerprint), |get| &get.captures, &(&fingerprint.0[..],), take).await?;
+        Ok(captures)
+    }
+
     async fn links_of(&self, fingerprint: Fingerprint) -> Result<Option<LinksOut>, StoreError> {
         let (mut collected, mut found) = (Collected::default(), None);
         let take = |columns: ChunkColumns| {
@@ -245,7 +274,7 @@ impl Erase for CqlStore {
             let erased_at = rows::last_write_time(until_ms)?;
             let erase = |live: Arc<PreparedSession>| async move {
                 let of_table = (erased_at, &fingerprint.0[..]);
-                live.session.batch(&live.statements.erase, (of_table, of_table, of_table, of_table)).await
+                live.session.batch(&live.statements.erase, (of_table, of_table, of_table, of_table, of_table)).await
             };
             self.run("deleting a page", erase).await.map(drop)
         }
@@ -276,5 +305,13 @@ impl Store for CqlStore {
 
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
         self.get::<RobotsColumns, _>("robots", |get| &get.robots, (authority,), authority).boxed()
+    }
+
+    fn captures(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<CaptureRow>, StoreError>> {
+        self.captures_of(fingerprint, limit).boxed()
+    }
+
+    fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
+        self.get::<ContentColumns, _>("contents", |get| &get.contents, (content_hash,), content_hash).boxed()
     }
 }

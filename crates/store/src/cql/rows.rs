@@ -16,7 +16,7 @@ use scylla::{DeserializeRow, SerializeRow};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{FetchEvent, PageRow, RedirectRow, RobotsRow, StoreError};
+use crate::{CaptureRow, ContentRow, FetchEvent, PageRow, RedirectRow, RobotsRow, StoreError};
 
 /// Returns the time of a write, in microseconds.
 pub(super) fn write_time(at_ms: Millis, content: &impl Serialize) -> Result<i64, StoreError> {
@@ -89,6 +89,30 @@ pub(super) struct RobotsValues<'a> {
     written_at: i64,
 }
 
+#[derive(SerializeRow)]
+pub(super) struct CaptureValues<'a> {
+    fingerprint: &'a [u8],
+    at: CqlTimestamp,
+    epoch: i64,
+    file: &'a str,
+    record_offset: i64,
+    record_length: i64,
+    status: i32,
+    revisit: bool,
+    content_hash: Option<&'a str>,
+    /// In microseconds.
+    written_at: i64,
+}
+
+#[derive(SerializeRow)]
+pub(super) struct ContentValues<'a> {
+    content_hash: &'a str,
+    fingerprint: &'a [u8],
+    at: CqlTimestamp,
+    /// In microseconds.
+    written_at: i64,
+}
+
 /// Returns the values of a page, and of the event that it adds to the history.
 pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>), StoreError> {
     let too_large = |_| StoreError::Refused(format!("a page of {} bytes cannot be written", row.bytes));
@@ -144,6 +168,34 @@ pub(super) fn of_robots(row: &RobotsRow) -> Result<RobotsValues<'_>, StoreError>
         body: &row.body,
         expires_at: CqlTimestamp(row.expires_ms),
         written_at: write_time(row.fetched_at_ms, row)?,
+    })
+}
+
+pub(super) fn of_capture(row: &CaptureRow) -> Result<CaptureValues<'_>, StoreError> {
+    let narrow = |column: &str, number: u64| {
+        let refused = |_| StoreError::Refused(format!("a capture with the {column} {number} cannot be written"));
+        i64::try_from(number).map_err(refused)
+    };
+    Ok(CaptureValues {
+        fingerprint: &row.fingerprint.0,
+        at: CqlTimestamp(row.at_ms),
+        epoch: narrow("epoch", row.epoch)?,
+        file: &row.file,
+        record_offset: narrow("offset", row.offset)?,
+        record_length: narrow("length", row.length)?,
+        status: row.status.into(),
+        revisit: row.is_revisit,
+        content_hash: row.content_hash.as_deref(),
+        written_at: write_time(row.at_ms, row)?,
+    })
+}
+
+pub(super) fn of_content(row: &ContentRow) -> Result<ContentValues<'_>, StoreError> {
+    Ok(ContentValues {
+        content_hash: &row.content_hash,
+        fingerprint: &row.fingerprint.0,
+        at: CqlTimestamp(row.at_ms),
+        written_at: write_time(row.at_ms, row)?,
     })
 }
 
@@ -271,5 +323,52 @@ impl TryFrom<RobotsColumns> for RobotsRow {
             body: columns.body,
             expires_ms: columns.expires_at.0,
         })
+    }
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct CaptureColumns {
+    fingerprint: Vec<u8>,
+    at: CqlTimestamp,
+    epoch: i64,
+    file: String,
+    record_offset: i64,
+    record_length: i64,
+    status: i32,
+    revisit: bool,
+    content_hash: Option<String>,
+}
+
+impl TryFrom<CaptureColumns> for CaptureRow {
+    type Error = String;
+
+    fn try_from(columns: CaptureColumns) -> Result<Self, String> {
+        Ok(Self {
+            fingerprint: fingerprint(&columns.fingerprint)?,
+            at_ms: columns.at.0,
+            epoch: narrow("epoch", columns.epoch)?,
+            file: columns.file,
+            offset: narrow("record_offset", columns.record_offset)?,
+            length: narrow("record_length", columns.record_length)?,
+            status: narrow("status", columns.status)?,
+            is_revisit: columns.revisit,
+            content_hash: columns.content_hash,
+        })
+    }
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct ContentColumns {
+    content_hash: String,
+    fingerprint: Vec<u8>,
+    at: CqlTimestamp,
+}
+
+impl TryFrom<ContentColumns> for ContentRow {
+    type Error = String;
+
+    fn try_from(columns: ContentColumns) -> Result<Self, String> {
+        let fingerprint = fingerprint(&columns.fingerprint)?;
+        Ok(Self { content_hash: columns.content_hash, fingerprint, at_ms: columns.at.0 })
     }
 }

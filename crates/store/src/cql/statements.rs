@@ -17,13 +17,17 @@ pub(super) struct Statements {
     pub(super) put_links: Batch,
     pub(super) put_redirect: PreparedStatement,
     pub(super) put_robots: PreparedStatement,
-    /// Deletion of a page from the four tables, whose keys are the same.
+    pub(super) put_capture: PreparedStatement,
+    pub(super) put_content: PreparedStatement,
+    /// Deletion of a page from the five tables that have its fingerprint as the key.
     pub(super) erase: Batch,
     pub(super) pages: PreparedStatement,
     pub(super) fetches: PreparedStatement,
     pub(super) links: PreparedStatement,
     pub(super) redirects: PreparedStatement,
     pub(super) robots: PreparedStatement,
+    pub(super) captures: PreparedStatement,
+    pub(super) contents: PreparedStatement,
 }
 
 const PAGE: &str = "fingerprint, key, url, site, fetched_at, status, outcome, reason, content_type, etag, last_modified, \
@@ -32,9 +36,13 @@ const FETCH: &str = "fingerprint, at, status, outcome, reason, bytes, content_ha
 const LINKS: &str = "fingerprint, at, chunk, chunks, packed";
 const REDIRECT: &str = "fingerprint, source, target, status, at";
 const ROBOTS: &str = "authority, fetched_at, status, body, expires_at";
+const CAPTURE: &str = "fingerprint, at, epoch, file, record_offset, record_length, status, revisit, content_hash";
+const CONTENT: &str = "content_hash, fingerprint, at";
 
 /// Number of history events per result page.
 const FETCHES_AT_ONCE: i32 = 1000;
+/// Number of captures per result page: readers mostly need the latest one.
+const CAPTURES_AT_ONCE: i32 = 100;
 /// Number of link chunks per result page: 2 MiB.
 const CHUNKS_AT_ONCE: i32 = 4;
 
@@ -49,7 +57,11 @@ impl Statements {
             prepare(session, &text).await
         };
         let get = async |table: &str, columns: &str, rest: &str| {
-            let key = if table == "robots" { "authority" } else { "fingerprint" };
+            let key = match table {
+                "robots" => "authority",
+                "contents" => "content_hash",
+                _ => "fingerprint",
+            };
             prepare(session, &format!("SELECT {columns} FROM \"{keyspace}\".{table} WHERE {key} = ?{rest}")).await
         };
         let mut put_page = Batch::new(BatchType::Unlogged);
@@ -64,7 +76,7 @@ impl Statements {
         put_links.append_statement(prepare(session, &older).await?);
         put_links.set_is_idempotent(true);
         let mut erase = Batch::new(BatchType::Unlogged);
-        for table in ["pages", "fetches", "links", "redirects"] {
+        for table in ["pages", "fetches", "links", "redirects", "captures"] {
             let values = "WHERE fingerprint = :fingerprint";
             let text = format!("DELETE FROM \"{keyspace}\".{table} USING TIMESTAMP :erased_at {values}");
             erase.append_statement(prepare(session, &text).await?);
@@ -74,18 +86,24 @@ impl Statements {
         links.set_page_size(CHUNKS_AT_ONCE);
         let mut fetches = get("fetches", without_key(FETCH), " LIMIT ?").await?;
         fetches.set_page_size(FETCHES_AT_ONCE);
+        let mut captures = get("captures", CAPTURE, "").await?;
+        captures.set_page_size(CAPTURES_AT_ONCE);
         Ok(Self {
             put_page,
             put_chunk,
             put_links,
             put_redirect: put("redirects", REDIRECT).await?,
             put_robots: put("robots", ROBOTS).await?,
+            put_capture: put("captures", CAPTURE).await?,
+            put_content: put("contents", CONTENT).await?,
             erase,
             pages: get("pages", PAGE, "").await?,
             fetches,
             links,
             redirects: get("redirects", REDIRECT, "").await?,
             robots: get("robots", ROBOTS, "").await?,
+            captures,
+            contents: get("contents", CONTENT, "").await?,
         })
     }
 }

@@ -25,10 +25,15 @@ pub(super) enum Table {
     Redirects,
     /// Authority to robots.txt.
     Robots,
+    /// Fingerprint, time and owner epoch, newest first, to the location of a response.
+    Captures,
+    /// Content hash to the latest fetch with it.
+    Contents,
 }
 
 impl Table {
-    pub(super) const ALL: [Self; 5] = [Self::Pages, Self::History, Self::Links, Self::Redirects, Self::Robots];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Pages, Self::History, Self::Links, Self::Redirects, Self::Robots, Self::Captures, Self::Contents];
 
     /// Returns the name of its keyspace, also used in errors.
     pub(super) fn name(self) -> &'static str {
@@ -38,16 +43,17 @@ impl Table {
             Self::Links => "links",
             Self::Redirects => "redirects",
             Self::Robots => "robots",
+            Self::Captures => "captures",
+            Self::Contents => "contents",
         }
     }
 
     /// Returns its share of the total memtable size, in sixteenths, according to the bytes written per page.
     fn share(self) -> u64 {
         match self {
-            Self::Links => 8,
+            Self::Links => 7,
             Self::Pages => 4,
-            Self::History => 2,
-            Self::Redirects | Self::Robots => 1,
+            Self::History | Self::Redirects | Self::Robots | Self::Captures | Self::Contents => 1,
         }
     }
 
@@ -63,7 +69,7 @@ impl Table {
                 let aside = KvSeparationOptions::default().compression(CompressionType::None);
                 options.with_kv_separation(Some(aside.separation_threshold(SEPARATE_FROM)))
             }
-            Self::Pages | Self::Redirects | Self::Robots => options,
+            Self::Pages | Self::Redirects | Self::Robots | Self::Captures | Self::Contents => options,
         }
     }
 }
@@ -91,14 +97,14 @@ const STALLED: Duration = Duration::from_secs(120);
 /// Open database.
 pub(super) struct Tables {
     database: Database,
-    keyspaces: [Keyspace; 5],
+    keyspaces: [Keyspace; Table::ALL.len()],
 }
 
 /// Number of bytes in each memtable. fjall sends its workers a message per write to rotate them; a busy worker thus
 /// lets them grow without bound (638 MB for 300,000 pages, measured), and a full message queue stops a single worker
 /// indefinitely. The single writer counts and rotates instead.
 #[derive(Debug, Default)]
-pub(super) struct Fill([u64; 5]);
+pub(super) struct Fill([u64; Table::ALL.len()]);
 
 impl Tables {
     pub(super) fn open(dir: &Path, options: &FjallOptions) -> Result<Self, StoreError> {
@@ -123,8 +129,8 @@ impl Tables {
         }
         let database = builder.open().map_err(opening)?;
         let open = |table: Table| database.keyspace(table.name(), || table.options()).map_err(opening);
-        let [pages, history, links, redirects, robots] = Table::ALL.map(open);
-        let keyspaces = [pages?, history?, links?, redirects?, robots?];
+        let [pages, history, links, redirects, robots, captures, contents] = Table::ALL.map(open);
+        let keyspaces = [pages?, history?, links?, redirects?, robots?, captures?, contents?];
         names::sync(dir).map_err(opening_io)?;
         if marked {
             mark::clear(dir).map_err(opening_io)?;
@@ -147,7 +153,7 @@ impl Tables {
     /// Returns the initial fill. The size per table is unknown after opening: each table is counted as if it held
     /// everything.
     pub(super) fn fill(&self) -> Fill {
-        Fill([self.database.write_buffer_size(); 5])
+        Fill([self.database.write_buffer_size(); Table::ALL.len()])
     }
 
     /// Rotates full memtables, and waits while too many of them wait to be flushed. Blocks.

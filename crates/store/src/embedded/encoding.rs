@@ -8,7 +8,7 @@ use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use crate::packed::{exact, pack_links, unpack_links};
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow};
+use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow};
 
 /// Version of this encoding, the first byte of every value.
 const VERSION: u8 = 1;
@@ -30,6 +30,15 @@ fn history_time(key: &[u8]) -> Result<Millis, String> {
         return Err(format!("a history key has {} bytes instead of 24", key.len()));
     };
     Ok((!u64::from_be_bytes(tail) ^ (1 << 63)).cast_signed())
+}
+
+/// Returns a capture key: fingerprint, time and owner epoch, newest first. A range over the fingerprint has all captures
+/// of a page.
+pub(super) fn capture_key(row: &CaptureRow) -> [u8; 32] {
+    let mut key = [0; 32];
+    key[..24].copy_from_slice(&history_key(row.fingerprint, row.at_ms));
+    key[24..].copy_from_slice(&(!row.epoch).to_be_bytes());
+    key
 }
 
 /// Returns the event time of a stored value.
@@ -181,12 +190,39 @@ pub(super) fn read_robots(authority: &str, value: &[u8]) -> Result<RobotsRow, St
     Ok(RobotsRow { authority: authority.to_owned(), fetched_at_ms, status, body, expires_ms })
 }
 
+pub(super) fn write_capture(row: &CaptureRow) -> Result<Vec<u8>, String> {
+    let content_hash = row.content_hash.as_deref();
+    write(row.at_ms, &(&row.file, row.offset, row.length, row.status, row.is_revisit, content_hash))
+}
+
+pub(super) fn read_capture(key: &[u8], value: &[u8]) -> Result<CaptureRow, String> {
+    let (at_ms, (file, offset, length, status, is_revisit, content_hash)) = read(value)?;
+    let (fingerprint, epoch) = match (key.first_chunk(), key.get(24..).map(<[u8; 8]>::try_from)) {
+        (Some(fingerprint), Some(Ok(epoch))) => (Fingerprint(*fingerprint), !u64::from_be_bytes(epoch)),
+        _ => return Err(format!("a capture key has {} bytes instead of 32", key.len())),
+    };
+    let row = CaptureRow { fingerprint, at_ms, epoch, file, offset, length, status, is_revisit, content_hash };
+    if capture_key(&row)[..] != *key {
+        return Err(format!("the time differs between the key and the value: {at_ms}"));
+    }
+    Ok(row)
+}
+
+pub(super) fn write_content(row: &ContentRow) -> Result<Vec<u8>, String> {
+    write(row.at_ms, &row.fingerprint.0)
+}
+
+pub(super) fn read_content(content_hash: &str, value: &[u8]) -> Result<ContentRow, String> {
+    let (at_ms, fingerprint) = read(value)?;
+    Ok(ContentRow { content_hash: content_hash.to_owned(), fingerprint: Fingerprint(fingerprint), at_ms })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::contract::page;
+    use crate::contract::{capture, page};
 
     proptest! {
         #[test]
@@ -213,7 +249,22 @@ mod tests {
                 let _ = read_redirect(fingerprint, &value);
                 let _ = read_robots("https://example.org", &value);
                 let _ = read_event(&value, &value);
+                let _ = read_capture(&value, &value);
+                let _ = read_content("00", &value);
             }
+        }
+
+        #[test]
+        fn a_capture_is_read_as_it_was_written_and_later_ones_are_first(
+            at_ms: i64, epoch: u64, offset: u64, status: u16, is_revisit: bool, content_hash: Option<String>,
+        ) {
+            let row = CaptureRow { epoch, offset, status, is_revisit, content_hash, ..capture(Fingerprint([7; 16]), at_ms) };
+            let key = capture_key(&row);
+            prop_assert_eq!(read_capture(&key, &write_capture(&row).unwrap()), Ok(row.clone()));
+            let later = |at_ms, epoch| capture_key(&CaptureRow { at_ms, epoch, ..row.clone() });
+            prop_assert!(epoch == u64::MAX || later(at_ms, epoch + 1) < key);
+            prop_assert!(at_ms == i64::MAX || later(at_ms + 1, 0) < key);
+            prop_assert!(read_capture(&later(at_ms ^ 1, epoch), &write_capture(&row).unwrap()).is_err());
         }
 
         #[test]

@@ -32,7 +32,7 @@ use tokio::sync::{Semaphore, oneshot};
 pub use self::creation::remove_unfinished;
 use self::database::{Table, Tables, damaged, failed, unreadable};
 use self::writer::{Request, Row, Writer};
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
+use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
 
 /// Maximum size of the queued writes, in bytes.
 const QUEUE_BYTES: usize = 4 << 20;
@@ -150,6 +150,31 @@ impl Shared {
     }
 }
 
+impl Shared {
+    fn captures(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<CaptureRow>, StoreError> {
+        self.with_tables(|tables| {
+            let rows = tables.keyspace(Table::Captures).prefix(fingerprint.0).map(|entry| {
+                let entry = entry.into_inner();
+                let (key, value) = entry.map_err(|error| unreadable(Table::Captures, &fingerprint.0, &error))?;
+                encoding::read_capture(&key, &value).map_err(|reason| damaged(Table::Captures, &key, reason))
+            });
+            let mut captures: Vec<CaptureRow> = vec![];
+            for row in rows {
+                let row = row?;
+                // Of a fetch only the row of the highest epoch, which is the first one.
+                if captures.last().is_some_and(|newer| newer.at_ms == row.at_ms) {
+                    continue;
+                }
+                if captures.len() == limit {
+                    break;
+                }
+                captures.push(row);
+            }
+            Ok(captures)
+        })
+    }
+}
+
 impl FjallStore {
     /// Opens the store in `dir`, which is created if it is missing.
     ///
@@ -207,13 +232,13 @@ impl Drop for FjallStore {
     }
 }
 
-/// Converts a write into a row.
-fn row_of(write: &Write) -> Result<Row, StoreError> {
+/// Adds the rows of a write.
+fn add_rows(rows: &mut Vec<Row>, write: &Write) -> Result<(), StoreError> {
     let row = |table, key: &[u8], at_ms, value: Result<Vec<u8>, String>| match value {
         Ok(value) => Ok(Row { table, key: key.to_vec(), value, at_ms }),
         Err(reason) => Err(StoreError::Refused(format!("a row of {} cannot be written: {reason}", table.name()))),
     };
-    match write {
+    let added = match write {
         Write::Page(page) => row(Table::Pages, &page.fingerprint.0, page.fetched_at_ms, encoding::write_page(page)),
         Write::Links(links) => row(Table::Links, &links.fingerprint.0, links.at_ms, encoding::write_links(links)),
         Write::Redirect(redirect) => {
@@ -222,13 +247,28 @@ fn row_of(write: &Write) -> Result<Row, StoreError> {
         Write::Robots(robots) => {
             row(Table::Robots, robots.authority.as_bytes(), robots.fetched_at_ms, encoding::write_robots(robots))
         }
-    }
+        Write::Capture(capture) => {
+            if let Some(content) = capture.content() {
+                let (hash, value) = (content.content_hash.as_bytes(), encoding::write_content(&content));
+                rows.push(row(Table::Contents, hash, content.at_ms, value)?);
+            }
+            let key = encoding::capture_key(capture);
+            row(Table::Captures, &key, capture.at_ms, encoding::write_capture(capture))
+        }
+    };
+    rows.push(added?);
+    Ok(())
 }
 
 impl Store for FjallStore {
     fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let rows: Result<Vec<_>, _> = writes.iter().map(row_of).collect();
-        async move { self.put(rows?).await }.boxed()
+        let mut rows = Vec::with_capacity(writes.len());
+        let added = writes.iter().try_for_each(|write| add_rows(&mut rows, write));
+        async move {
+            added?;
+            self.put(rows).await
+        }
+        .boxed()
     }
 
     fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {
@@ -254,6 +294,16 @@ impl Store for FjallStore {
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
         let decode = |value: &[u8]| encoding::read_robots(authority, value);
         ready(self.shared.get(Table::Robots, authority.as_bytes(), decode)).boxed()
+    }
+
+    fn captures(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<CaptureRow>, StoreError>> {
+        let shared = Arc::clone(&self.shared);
+        on_pool(move || shared.captures(fingerprint, limit))
+    }
+
+    fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
+        let decode = |value: &[u8]| encoding::read_content(content_hash, value);
+        ready(self.shared.get(Table::Contents, content_hash.as_bytes(), decode)).boxed()
     }
 }
 

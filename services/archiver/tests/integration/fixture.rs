@@ -23,7 +23,9 @@ use orbweaver_log::{
 use orbweaver_messages::{
     ArchiveFile, BodyEncoding, Capture, Page, PageKind, Topic, Truncated, UrlContext, decode, encode, topic,
 };
-use orbweaver_stage::{NoEffects, Runner, RunnerConfig, StageError, Worker};
+use orbweaver_stage::{Runner, RunnerConfig, StageError, Worker};
+use orbweaver_store::{MemoryStore, Store as _, StoreWriter};
+use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -33,7 +35,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::warc::{check_index, files_below, records_of};
+use crate::warc::{WarcRecord, check_index, files_below, records_of};
 
 pub(crate) const PARTITIONS: u32 = 2;
 /// Size of the parts of objects, of which larger files have several.
@@ -44,6 +46,7 @@ const GROUP: &str = "archiver";
 pub(crate) struct Bench {
     pub(crate) dir: TempDir,
     pub(crate) log: Arc<EmbeddedLog>,
+    pub(crate) store: Arc<MemoryStore>,
     /// Objects, if files are uploaded.
     pub(crate) objects: Option<Arc<Objects>>,
 }
@@ -124,6 +127,11 @@ impl Running {
         until("the jobs end", async || self.state.running.load(Ordering::SeqCst) == 0).await;
     }
 
+    /// Requests that all open files be closed.
+    pub(crate) fn close_files(&self) {
+        self.closer.request();
+    }
+
     /// Closes files until the stage ends; returns its error.
     pub(crate) async fn error_of_closing(self) -> String {
         until("the stage ends", async || {
@@ -171,7 +179,7 @@ impl Bench {
             [(topic::PAGES, Cleanup::Delete), (topic::ARCHIVE, Cleanup::Keep), (topic::DEAD_LETTERS, Cleanup::Delete)];
         let specs = topics.map(|(topic, cleanup)| TopicSpec::new(topic, PARTITIONS, cleanup));
         let log = EmbeddedLog::open(dir.path().join("log"), Options::default(), &specs).unwrap();
-        Self { log: Arc::new(log), dir, objects: None }
+        Self { log: Arc::new(log), dir, store: Arc::default(), objects: None }
     }
 
     /// Creates one whose files are uploaded.
@@ -202,7 +210,7 @@ impl Bench {
         let stage = ArchiverStage::new(&config, metrics);
         let (closer, shutdown) = (stage.closer(), CancellationToken::new());
         let log: Arc<dyn Log> = self.log.clone();
-        let runner = Runner::new(stage, log, worker, NoEffects, RunnerConfig::default());
+        let runner = Runner::new(stage, log, worker, StoreWriter::new(self.store.clone()), RunnerConfig::default());
         let task = tokio::spawn(runner.run(shutdown.clone()));
         Running { task, shutdown, closer, state }
     }
@@ -262,7 +270,7 @@ impl Bench {
     }
 
     /// Returns the URLs of the archived responses in order, each with the directory of its file; checks that the files are
-    /// those that have an entry, each with its index.
+    /// those that have an entry, each with its index, and that the store has the location of each response.
     pub(crate) async fn archived(&self) -> Vec<(String, String)> {
         let (files, indexes): (Vec<_>, Vec<_>) =
             self.files().await.into_iter().partition(|(file, _)| file.ends_with(".warc.gz"));
@@ -279,11 +287,24 @@ impl Bench {
             let records = records_of(&content);
             assert_eq!(records[0].field("WARC-Type"), "warcinfo");
             check_index(&file, &records, &String::from_utf8(index).unwrap());
-            let responses = records.iter().filter(|record| record.field("WARC-Type") == "response");
-            urls.extend(responses.map(|record| (directory.clone(), record.field("WARC-Target-URI").to_owned())));
+            for record in records.iter().filter(|record| record.field("WARC-Type") == "response") {
+                self.check_location(&directory, &file, record).await;
+                urls.push((directory.clone(), record.field("WARC-Target-URI").to_owned()));
+            }
         }
         urls.sort_unstable();
         urls
+    }
+}
+
+impl Bench {
+    /// Checks that the store has the location of a response, and leads from its content to it.
+    async fn check_location(&self, crawl: &str, file: &str, record: &WarcRecord) {
+        let url = record.field("WARC-Target-URI");
+        let fingerprint = Fingerprint::of(&crawl.parse().unwrap(), url);
+        let rows = self.store.captures(fingerprint, 10).await.unwrap();
+        let located: Vec<_> = rows.iter().map(|row| (row.file.as_str(), row.offset, row.length)).collect();
+        assert_eq!(located, [(file, record.location.0 as u64, record.location.1 as u64)], "{url}");
     }
 }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use orbweaver_archiver::PAGE_HEADER;
 use orbweaver_log::Record;
 use orbweaver_messages::{BodyEncoding, Capture, Page, Protocol, Truncated, topic};
+use orbweaver_store::Store as _;
 
 use crate::fixture::{Bench, Stop, page, record, until};
 use crate::warc::{WarcRecord, files_below, records_of};
@@ -160,4 +161,46 @@ async fn an_unfinished_file_of_a_repeated_epoch_is_deleted_when_the_partition_op
     until("the old file is deleted", async || !path.exists()).await;
     running.shut_down().await;
     assert_eq!(bench.archived().await, [("docs".to_owned(), "http://a.test/1".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_leads_from_a_content_to_its_record_and_from_a_revisit_to_none() {
+    let bench = Bench::new();
+    let body = "<p>Text";
+    let of = |url: &str, at_ms, hash: &str| Page {
+        fetched_at_ms: at_ms,
+        body_bytes: body.len() as u64,
+        content_hash: hash.repeat(32),
+        ..page("docs", url)
+    };
+    let unchanged = with_capture(of("http://a.test/1", 2000, "1"), |capture| capture.unchanged = true);
+    let pages = [of("http://a.test/1", 1000, "1"), of("http://a.test/2", 1500, "2"), unchanged];
+    bench.append(pages.iter().map(|page| record(0, page, body)).collect()).await;
+    let running = bench.start(Stop::Never);
+    bench.caught_up(&running).await;
+    running.shut_down().await;
+    let found = bench.store.content(&"1".repeat(32)).await.unwrap().unwrap();
+    assert_eq!((found.fingerprint, found.at_ms), (pages[0].context.fingerprint, 1000));
+    let rows = bench.store.captures(found.fingerprint, 10).await.unwrap();
+    assert_eq!(rows.iter().map(|row| (row.at_ms, row.is_revisit)).collect::<Vec<_>>(), [(2000, true), (1000, false)]);
+    let content = std::fs::read(bench.root().join(&rows[1].file)).unwrap();
+    let records = records_of(&content[rows[1].offset as usize..][..rows[1].length as usize]);
+    assert!(records.len() == 1 && records[0].block.ends_with(body), "{records:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_closed_only_when_the_store_has_its_locations() {
+    let bench = Bench::new();
+    bench.store.fail_next(20);
+    bench.append(vec![record(0, &page("docs", "http://a.test/"), "<p>Text")]).await;
+    let running = bench.start(Stop::Never);
+    until("the store was tried three times", async || {
+        running.close_files();
+        bench.store.attempts() > 2
+    })
+    .await;
+    assert!(bench.entries().await.is_empty());
+    running.crash().await;
+    let failed = bench.store.attempts();
+    assert!(failed <= 20 && bench.entries().await.is_empty(), "{failed} writes failed until then");
 }

@@ -98,6 +98,8 @@ fn an_entry_that_a_suspended_owner_appends_after_the_claim_of_its_successor_hide
     world.run_job(0);
     world.deliver(2);
     world.run_job(0);
+    // The locations.
+    world.land_plan();
     world.close_files();
     world.run_job(0);
     // The successor deletes the file, which has no entry yet; then the entry arrives.

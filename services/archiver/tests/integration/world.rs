@@ -1,9 +1,6 @@
 //! One partition with a simulated disk and log, of which every step can be the last one before a crash.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    convert::Infallible,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use orbweaver_archiver::{
@@ -13,6 +10,8 @@ use orbweaver_archiver::{
 use orbweaver_log::{ConsumerRecord, Offset, Record, TopicPartition};
 use orbweaver_messages::{ArchiveFile, Millis, decode, topic};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Stage, Step};
+use orbweaver_store::{CaptureRow, Write};
+use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 
 const PAGES: TopicPartition = TopicPartition { topic: topic::PAGES, partition: 3 };
@@ -34,14 +33,14 @@ enum LedgerRecord {
     Entry(Record),
 }
 
-type Wanted = Actions<ArchiveJob, Infallible>;
+type Wanted = Actions<ArchiveJob, Write>;
 
 /// An owner of the partition.
 #[derive(Debug)]
 struct Owner {
     stage: ArchiverStage,
     jobs: VecDeque<ArchiveJob>,
-    plans: VecDeque<Plan<Infallible>>,
+    plans: VecDeque<Plan<Write>>,
     rejects: Vec<Offset>,
     /// Next offset to deliver.
     position: Offset,
@@ -63,6 +62,8 @@ pub(crate) struct World {
     open: BTreeMap<String, Vec<Offset>>,
     uploading: BTreeMap<String, Vec<Offset>>,
     pub(crate) closed: BTreeMap<String, Vec<Offset>>,
+    /// Files in which the store locates the response of an offset, by owner epoch.
+    locations: BTreeMap<Offset, BTreeMap<Offset, String>>,
     now: Millis,
     assignments: u32,
 }
@@ -80,6 +81,7 @@ impl World {
             open: BTreeMap::new(),
             uploading: BTreeMap::new(),
             closed: BTreeMap::new(),
+            locations: BTreeMap::new(),
             now: 1_700_000_000_000,
             assignments: 0,
         };
@@ -120,27 +122,34 @@ impl World {
     }
 
     /// Replaces the owner: files that it has open remain unfinished. With `is_suspended` it wakes up afterwards, and
-    /// appends the entries of its plans.
+    /// carries out its plans.
     pub(crate) fn crash(&mut self, is_suspended: bool) {
         let plans = std::mem::take(&mut self.owner.plans);
         self.start();
         if is_suspended {
-            plans.into_iter().for_each(|plan| self.append(plan));
+            plans.into_iter().for_each(|plan| self.carry_out(plan));
         }
     }
 
-    /// Appends the entry of the oldest plan; then the owner crashes.
+    /// Carries out the oldest plan; then the owner crashes.
     pub(crate) fn crash_after_append(&mut self) {
         if let Some(plan) = self.owner.plans.pop_front() {
-            self.append(plan);
+            self.carry_out(plan);
         }
         self.start();
     }
 
-    fn append(&mut self, plan: Plan<Infallible>) {
+    fn carry_out(&mut self, plan: Plan<Write>) {
         for step in plan.steps {
-            let Step::Produce(records) = step else { unreachable!("the stage has no effects") };
-            self.ledger.extend(records.into_iter().map(LedgerRecord::Entry));
+            match step {
+                Step::Produce(records) => self.ledger.extend(records.into_iter().map(LedgerRecord::Entry)),
+                Step::Perform(writes) => {
+                    for write in writes {
+                        let Write::Capture(row) = write else { panic!("{write:?}") };
+                        self.locations.entry(row.offset).or_default().insert(row.epoch, row.file);
+                    }
+                }
+            }
         }
     }
 
@@ -176,7 +185,7 @@ impl World {
     pub(crate) fn land_plan(&mut self) {
         let Some(plan) = self.owner.plans.pop_front() else { return };
         let token = plan.token.unwrap();
-        self.append(plan);
+        self.carry_out(plan);
         self.call(|stage, now, actions| stage.plan_durable(token, &[], now, actions).unwrap());
     }
 
@@ -198,12 +207,15 @@ impl World {
                 let results: Vec<_> = records.iter().map(|(origin, record)| (*origin, check(record))).collect();
                 let valid = results.iter().filter(|(_, result)| result.is_ok()).map(|(origin, _)| origin.offset);
                 let valid: Vec<Offset> = valid.collect();
+                let location = |&offset: &Offset| location(file.owner_epoch, path.clone(), offset);
+                let locations = valid.iter().map(location).collect();
                 if !valid.is_empty() {
                     assert!(!self.closed.contains_key(&path), "{path} is closed");
                     self.open.entry(path.clone()).or_default().extend(valid);
                 }
                 let bytes = self.open.get(&path).map_or(0, |offsets| 100 * offsets.len() as u64);
-                Archived::Written { file, records: results, size: Size { bytes, index_bytes: bytes } }
+                let size = Size { bytes, index_bytes: bytes };
+                Archived::Written { file, records: results, locations, size }
             }
             ArchiveJob::Finish(file) => {
                 let bytes = 100 * self.open[&file.name.path()].len() as u64;
@@ -301,13 +313,16 @@ impl World {
         panic!("the commit point stays at {}: {self:?}", self.commit);
     }
 
-    /// Checks that the closed files have each response exactly once, and no others.
+    /// Checks that the closed files have each response exactly once, and no others, and that the store locates each in its
+    /// file.
     pub(crate) fn verify(&self) {
         let mut archived: BTreeMap<Offset, &str> = BTreeMap::new();
         for (path, offsets) in &self.closed {
             assert!(offsets.is_sorted() && !offsets.is_empty(), "{path}: {offsets:?}");
             let crawl = path.split('/').next().unwrap();
             for offset in offsets {
+                let located = self.locations[offset].last_key_value().unwrap();
+                assert_eq!(located.1, path, "the location of {offset}: {self:?}");
                 assert_eq!(archived.insert(*offset, crawl), None, "{offset} is archived twice: {self:?}");
             }
         }
@@ -394,6 +409,21 @@ impl Owner {
             complete: BTreeSet::new(),
             parked: BTreeSet::new(),
         }
+    }
+}
+
+/// Returns the location of a response, whose offset in the file is that of its record.
+fn location(epoch: Offset, file: String, offset: Offset) -> CaptureRow {
+    CaptureRow {
+        fingerprint: Fingerprint([0; 16]),
+        at_ms: 0,
+        epoch,
+        file,
+        offset,
+        length: 1,
+        status: 200,
+        is_revisit: false,
+        content_hash: None,
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use orbweaver_stage::ScriptedClock;
-use orbweaver_store::{FetchEvent, LinksOut, PageRow, RedirectRow, Write};
+use orbweaver_store::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, Write};
 use orbweaver_url::{Fingerprint, Url};
 use prometheus::IntGauge;
 use tokio::sync::mpsc::unbounded_channel;
@@ -53,6 +53,14 @@ impl Store for AwayStore {
     }
 
     fn redirect(&self, _: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {
+        not_asked()
+    }
+
+    fn captures(&self, _: Fingerprint, _: usize) -> BoxFuture<'_, Result<Vec<CaptureRow>, StoreError>> {
+        not_asked()
+    }
+
+    fn content<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
         not_asked()
     }
 }

@@ -298,7 +298,7 @@ impl Pipeline {
         let worker = FileWorker::open(&config, metrics)
             .map_err(archive_to::failure)?
             .with_meter(self.metrics.cpu(orbweaver_archiver::SERVICE));
-        self.run(stage, worker, NoEffects);
+        self.run(stage, worker, StoreWriter::new(Arc::clone(&self.store)));
         Ok(())
     }
 

@@ -6,9 +6,12 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use orbweaver_pipeline_tests::{Dice, Orbweaver, Output, archived, check, normalized, outside, until};
+use orbweaver_store::{FjallOptions, FjallStore, Store as _};
 use orbweaver_toyweb::{Kind, ToyWeb, WebConfig};
+use orbweaver_url::{CrawlName, Fingerprint, Policy};
+use serde_json::Value;
 
 use crate::{PATIENCE, serve};
 
@@ -35,6 +38,37 @@ fn kept(out: &Path) -> Result<Counts> {
         *counts.entry((normalized(host, target), response.status)).or_default() += 1;
     }
     Ok(counts)
+}
+
+/// Checks that the store has the location of each line of the indexes, apart from those of robots.txt files; returns their
+/// number.
+async fn check_locations(out: &Path) -> Result<usize> {
+    let store = FjallStore::open(out.join("state/store"), FjallOptions::default())?;
+    let mut locations = 0;
+    for file in std::fs::read_dir(out.join("warc/default"))? {
+        let path = file?.path();
+        if path.extension().is_none_or(|extension| extension != "cdxj") {
+            continue;
+        }
+        for line in std::fs::read_to_string(path)?.lines() {
+            let fields: Value = serde_json::from_str(&line[line.find('{').context("no fields")?..])?;
+            let [url, file, offset, length] =
+                ["url", "filename", "offset", "length"].map(|name| fields[name].as_str().unwrap_or_default());
+            if url.ends_with("/robots.txt") {
+                continue;
+            }
+            let url = orbweaver_url::parse(url)?;
+            let fingerprint = Fingerprint::of(&CrawlName::default(), &Policy::STANDARD.canonical_text(&url));
+            let rows = store.captures(fingerprint, 100).await?;
+            let is_here = |row: &orbweaver_store::CaptureRow| {
+                row.file == format!("default/{file}")
+                    && [row.offset, row.length].map(|n| n.to_string()) == [offset, length]
+            };
+            ensure!(rows.iter().any(is_here), "{line} is not among {rows:?}");
+            locations += 1;
+        }
+    }
+    Ok(locations)
 }
 
 /// Returns the names of the open files in an output directory.
@@ -74,6 +108,8 @@ async fn every_response_is_archived_once_and_no_outcome_changes() -> Result<()> 
                 start.is_some_and(|start| start.body.starts_with(b"<!DOCTYPE html>")),
                 "not the body of the start page"
             );
+            let robots = kept.iter().filter(|((url, _), _)| url.ends_with("/robots.txt")).map(|(_, count)| *count);
+            ensure!(check_locations(out.path()).await? == bodies.len() - robots.sum::<usize>(), "not all are located");
         } else {
             ensure!(kept.is_empty(), "{kept:?}");
         }
@@ -118,6 +154,11 @@ async fn kills_leave_no_response_out_of_the_archive_and_none_in_it_twice() -> Re
         let response = (url.clone(), u16::try_from(status)?);
         ensure!(kept.contains_key(&response), "{response:?} is not archived");
     }
-    println!("{} responses archived, {} sent", kept.values().sum::<usize>(), sent.values().sum::<usize>());
+    let located = check_locations(out.path()).await?;
+    println!(
+        "{located} responses located, {} archived, {} sent",
+        kept.values().sum::<usize>(),
+        sent.values().sum::<usize>()
+    );
     Ok(())
 }
