@@ -76,6 +76,12 @@ pub struct FetcherConfig {
     /// robots.txt. No outcome changes by it.
     #[serde(skip)]
     pub archive: bool,
+    /// Bytes of page records that the archiver has not archived, above which nothing is fetched for archived crawls,
+    /// estimated from the sizes of this fetcher's records; 0: no limit.
+    ///
+    /// Records of files that are open count. Keep it above the pages of `archiver.max_file_age`.
+    #[serde(with = "Size::<0, { GIB << 20 }>")]
+    pub max_archive_lag: u64,
     /// Maximum number of requisites of each page that are fetched; `None` or 0: none.
     #[serde(skip)]
     pub requisites: Option<u32>,
@@ -217,6 +223,7 @@ impl Default for FetcherConfig {
             feeds: false,
             detect_substitutes: true,
             archive: false,
+            max_archive_lag: 0,
             requisites: None,
             purpose: vec![],
             max_crawl_delay: Duration::from_hours(1),

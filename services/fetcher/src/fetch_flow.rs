@@ -13,6 +13,7 @@ use url::Position;
 use crate::{
     active_dispatch::ActiveDispatch,
     address, archive,
+    archive_lag::{ARCHIVE_LAG, RETRY_MS},
     body::PackedBody,
     classify::{PURPOSE, Verdict, classify, retry_at, transient_failure},
     client::{Attempt, Body, FetchError, HttpResponse, Purpose},
@@ -44,6 +45,9 @@ impl FetcherStage {
         }
         if let Some(hold) = self.hold(&active) {
             return self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+        }
+        if self.archive_lag.is_over() && self.profile(&active).archive {
+            return self.defer(&active, ARCHIVE_LAG, at.now.saturating_add(RETRY_MS), at);
         }
         if let Some(until_ms) = self.gates.blocked_until(&active.site, at.now) {
             return self.defer(&active, "blocked", until_ms, at);

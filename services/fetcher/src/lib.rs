@@ -27,6 +27,7 @@
 //! | `sniff`, `address`, `cookies` | kinds of bodies; addresses that may be dialled; cookies of one dispatch: pure |
 //! | `records` | records and rows of an outcome: pure |
 //! | `archive` | responses that are page records for the archive alone: pure |
+//! | `archive_lag` | lag of the archiver, above which archived crawls pause |
 //! | `active_dispatch` | an active dispatch |
 //! | `stage` | glue to the runtime; `request_flow` sends requests, `fetch_flow` (pages) and `robots_flow` (robots.txt) are their two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
@@ -40,6 +41,7 @@ mod address;
 mod address_gate;
 mod addresses;
 mod archive;
+mod archive_lag;
 mod body;
 mod classify;
 mod client;

@@ -7,7 +7,7 @@ use orbweaver_settings::Rate;
 use orbweaver_stage::SystemClock;
 use orbweaver_url::WideDomains;
 
-use crate::{FetchWorker, FetcherConfig, FetcherMetrics, FetcherStage, HttpClient};
+use crate::{FetchWorker, FetcherConfig, FetcherMetrics, FetcherStage, HttpClient, archive_lag::LagWatch};
 
 /// The fetcher as a process.
 #[derive(Debug)]
@@ -39,10 +39,13 @@ impl Service for FetcherService {
         let metrics = FetcherMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let clock = Arc::new(SystemClock);
         let client = HttpClient::new(&config, clock.clone()).map_err(ServiceError::start)?;
+        let lag_gauge = metrics.archive_lag.clone();
         let stage = FetcherStage::new(config, metrics, Arc::default());
+        let lag = LagWatch::new(Arc::clone(&stage.archive_lag), lag_gauge);
         let worker = FetchWorker::new(Arc::new(client), shell.store()?, clock, stage.memory());
         let worker = worker.with_meter(shell.metrics().cpu("fetcher"));
-        shell.run(stage, worker, shell.store_writer()?).await
+        let running = Box::pin(shell.run(stage, worker, shell.store_writer()?));
+        shell.with_every_second(running, lag).await
     }
 }
 

@@ -21,6 +21,7 @@ use orbweaver_url::{SiteName, Url};
 use crate::{
     active_dispatch::ActiveDispatch,
     addresses::Addresses,
+    archive_lag::ArchiveLag,
     classify::refused_until,
     config::{FetcherConfig, millis},
     dispatches::{Dispatches, InFlightPlan},
@@ -89,6 +90,7 @@ pub struct FetcherStage {
     /// Settings of sites and crawls.
     pub(crate) controls: Controls,
     pub(crate) profiles: Profiles,
+    pub(crate) archive_lag: Arc<ArchiveLag>,
     /// Blocks read back from the log, until they can be applied. Sorted, like every collection that is iterated: the
     /// same events then lead to the same requests, in the same order.
     recalled_blocks: BTreeMap<SiteName, Millis>,
@@ -113,6 +115,7 @@ impl FetcherStage {
             announced: Announced::default(),
             controls: Controls::default(),
             profiles: Profiles::new(&config),
+            archive_lag: Arc::new(ArchiveLag::new(config.max_archive_lag)),
             config,
             metrics,
             in_flight,
@@ -130,6 +133,7 @@ impl FetcherStage {
 
     /// Ends a dispatch: when the steps are durable, its origin completes and its slot is freed.
     pub(crate) fn settle(&mut self, active: &ActiveDispatch, steps: Vec<Step<Write>>, at: &mut At<'_>) {
+        self.archive_lag.count(&steps);
         let plan = InFlightPlan::Outcome { name: active.name(), has_slot: active.has_slot };
         let token = Some(self.dispatches.plan(plan));
         at.acts.plans.push(Plan { steps, completes: vec![active.origin], token });

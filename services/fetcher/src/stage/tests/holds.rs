@@ -94,3 +94,26 @@ fn a_paused_crawl_gets_no_further_request_while_another_at_the_same_sites_does_a
     assert_eq!(around.asked()[2..], ["https://a.example/later"]);
     around.assert_all_complete();
 }
+
+#[test]
+fn while_the_archiver_is_too_far_behind_nothing_is_fetched_for_archived_crawls_and_others_continue() {
+    let mut around = Surroundings::new(FetcherConfig { max_archive_lag: 1, ..unlimited() });
+    around.define(5, "archived", |definition| definition.profile.archive = Some(true));
+    around.client.on("https://a.example/", page("hello"));
+    around.client.on("https://b.example/", page("hello"));
+    let request = |around: &mut Surroundings, crawl: &str, url: &str, sequence| {
+        let mut ready = around.ready(url, sequence);
+        ready.dispatch.context.crawl = crawl.parse().unwrap();
+        around.deliver(&ready);
+        around.settle();
+    };
+    around.stage.archive_lag.measured(1);
+    request(&mut around, "archived", "https://a.example/", 1);
+    request(&mut around, "docs", "https://b.example/", 2);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "archive_lag"), (OutcomeKind::Fetched, None)]);
+    assert_eq!(around.outcomes()[0].retry_at_ms, Some(START + 10_000));
+    around.stage.archive_lag.measured(0);
+    request(&mut around, "archived", "https://a.example/", 3);
+    assert_eq!(around.asked(), ["https://b.example/", "https://a.example/"]);
+    around.assert_all_complete();
+}
