@@ -154,6 +154,9 @@ fn number_and_bytes_of_other_links_are_bounded_and_what_is_missing_is_marked() {
         let (_, bytes, truncated) = bounded(&html, &small);
         assert!((900..=1000).contains(&bytes) && truncated == cut, "{bytes} {truncated:?}");
     }
+    let html = format!("<img src=a><img src={}><img src=b>", "x".repeat(60));
+    let (number, _, truncated) = bounded(&html, &ExtractorConfig { max_links_bytes: 60, ..options() });
+    assert_eq!((number, truncated), (1, cut), "further ones would follow a gap");
     // Each of the pictures has the text of the element.
     let srcset: String = (0..1000).map(|number| format!("{number} 1x,")).collect();
     let html = format!("<img srcset='{srcset}' alt='{}'>", "x".repeat(500));
@@ -172,6 +175,8 @@ fn cut_texts_and_urls_that_are_too_long_are_marked() {
     assert_eq!(is_cut(&format!("<img src=a alt='{}'>", "x".repeat(1024))), (1, false));
     assert_eq!(is_cut(&format!("<img src=a alt='{}'>", "x".repeat(1025))), (1, true));
     assert_eq!(is_cut(&format!("<link href=a rel='x{long}'>")), (1, true));
+    let long_texts = ExtractorConfig { max_link_text_bytes: 1 << 20, ..options() };
+    assert!(document(&format!("<img src=a alt='{long}'>"), &long_texts).truncated.other_links);
     assert_eq!(is_cut(&format!("<img src='{long}'>")), (0, true));
     assert_eq!(is_cut(&format!("<img src='{}'>", &long[..10_000])), (0, true));
     assert_eq!(is_cut(&format!("<style>p {{ x: url({long}) }}</style>")), (0, true));

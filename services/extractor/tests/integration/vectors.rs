@@ -187,7 +187,11 @@ fn scrapy_finds_the_same_links_of_chosen_elements() {
         let option = |name: &str| options.get(name).and_then(Value::as_str).unwrap_or_default();
         let tags: Vec<&str> = option("tags").split('\'').skip(1).step_by(2).collect();
         let is_none = [option("tags"), option("attrs")].contains(&"None");
-        if options.is_empty() || !are_known || is_none || tags.iter().any(|tag| !["a", "area", "img"].contains(tag)) {
+        if option("tags").is_empty() && option("attrs").is_empty()
+            || !are_known
+            || is_none
+            || tags.iter().any(|tag| !["a", "area", "img"].contains(tag))
+        {
             return None;
         }
         let page = read(row["base_url"].as_str().unwrap(), &body(row), None);
