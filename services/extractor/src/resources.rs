@@ -38,6 +38,9 @@ const KINDS: [(&str, LinkKind); 9] = [
 /// Schemes of URLs that need no request, or name none.
 const LOCAL: [&str; 4] = ["data:", "blob:", "about:", "javascript:"];
 
+/// Attributes with URLs, and the kinds of these.
+type Named<'a> = &'a [(Attribute, LinkKind)];
+
 /// URL that an element or a style sheet names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resource<'a> {
@@ -101,7 +104,7 @@ fn of_tag(name: &[u8], attributes: &Attributes, mut each: impl FnMut(Resource<'_
     use Attribute::{Background, Data, Href, ImageSrcset, Poster, Src, Srcset, XlinkHref};
     use LinkKind::{Frame, Image, Media, Object, Script};
     let (mut is_requisite, mut is_cut) = (true, false);
-    let (urls, sets): (&[(Attribute, LinkKind)], &[(Attribute, LinkKind)]) = match name {
+    let (urls, sets): (Named<'_>, Named<'_>) = match name {
         b"img" => (&[(Src, Image)], &[(Srcset, Image)]),
         b"source" => (&[(Src, Media)], &[(Srcset, Image)]),
         b"script" => (&[(Src, Script), (Href, Script), (XlinkHref, Script)], &[]),
