@@ -181,15 +181,24 @@ mod tests {
         }
     }
 
+    fn link() -> DocumentLink {
+        let (url, text, rel) = ("http://a.test/".to_owned(), String::new(), String::new());
+        DocumentLink { url, text, rel, kind: LinkKind::Navigation }
+    }
+
+    #[test]
+    fn links_that_fit_stay_whole_when_the_text_is_cut() {
+        let links = vec![link(); 3];
+        let text = document("text ".repeat(1000), links.clone(), [None, None, None]);
+        let mut cut = Document { other_links: Some(links.clone()), ..text };
+        encode_within(&mut cut, 3000);
+        assert_eq!((&cut.links, cut.other_links.as_ref()), (&links, Some(&links)));
+        assert_eq!(cut.truncated, Truncated { text: true, ..Truncated::default() });
+    }
+
     #[test]
     fn whole_counts_of_the_extractor_stay_when_more_is_cut() {
-        let link = DocumentLink {
-            url: "http://a.test/".into(),
-            text: String::new(),
-            rel: String::new(),
-            kind: LinkKind::Navigation,
-        };
-        let mut cut = document("text ".repeat(1000), vec![link; 1000], [None, None, None]);
+        let mut cut = document("text ".repeat(1000), vec![link(); 1000], [None, None, None]);
         (cut.links_total, cut.text_bytes) = (Some(70_000), Some(80_000));
         encode_within(&mut cut, 2000);
         assert_eq!((cut.links_total, cut.text_bytes), (Some(70_000), Some(80_000)));

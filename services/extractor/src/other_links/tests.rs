@@ -2,6 +2,7 @@ use orbweaver_messages::{Document, Truncated};
 use url::Url;
 
 use crate::document::standalone;
+use crate::scan::scan;
 use crate::{ExtractorConfig, PageInput, extract};
 
 fn options() -> ExtractorConfig {
@@ -154,14 +155,23 @@ fn number_and_bytes_of_other_links_are_bounded_and_what_is_missing_is_marked() {
         let (_, bytes, truncated) = bounded(&html, &small);
         assert!((900..=1000).contains(&bytes) && truncated == cut, "{bytes} {truncated:?}");
     }
+    // Resolved against a long URL, eight of twenty fit.
+    let long = format!("<base href='/{}/'>", "x".repeat(100));
+    let html = (0..20).map(|number| format!("<img src={number}>")).collect::<String>() + "<img src=http://b.test/>";
+    let (number, bytes, truncated) = bounded(&(long + &html), &small);
+    assert!(number == 8 && bytes > 900 && truncated == cut, "{number} {bytes} {truncated:?}");
     let html = format!("<img src=a><img src={}><img src=b>", "x".repeat(60));
     let (number, _, truncated) = bounded(&html, &ExtractorConfig { max_links_bytes: 60, ..options() });
     assert_eq!((number, truncated), (1, cut), "further ones would follow a gap");
     // Each of the pictures has the text of the element.
     let srcset: String = (0..1000).map(|number| format!("{number} 1x,")).collect();
     let html = format!("<img srcset='{srcset}' alt='{}'>", "x".repeat(500));
-    let (_, bytes, truncated) = bounded(&html, &ExtractorConfig { max_links_bytes: 5000, ..options() });
+    let small = ExtractorConfig { max_links_bytes: 5000, ..options() };
+    let (_, bytes, truncated) = bounded(&html, &small);
     assert!((4000..=5000).contains(&bytes) && truncated == cut, "{bytes} {truncated:?}");
+    let raw = scan(&html, &small, 0).other_links.unwrap();
+    let bytes: usize = raw.iter().map(|link| link.href.len() + link.text.len()).sum();
+    assert!((4000..=5000).contains(&bytes), "before they are resolved: {bytes}");
 }
 
 #[test]
@@ -184,4 +194,7 @@ fn cut_texts_and_urls_that_are_too_long_are_marked() {
     assert_eq!(is_cut(&format!("<p style='x: url(a); y: {long}'>")), (0, true));
     assert_eq!(is_cut(&format!("<img src='data:image/png;base64,{long}'><p title='{long}'>")), (0, false));
     assert_eq!(is_cut(&format!("<style>p {{ x: url(data:x,{long}) }}</style>")), (0, false));
+    assert_eq!(is_cut(&format!("<img src='mailto:{}'>", &long[..10_000])), (0, false));
+    let frame = document(&format!("<iframe src='{long}'></iframe>"), &options());
+    assert_eq!(frame.truncated, Truncated { links: true, ..Truncated::default() });
 }
