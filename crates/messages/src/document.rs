@@ -14,16 +14,56 @@ pub const NEEDS_RENDER_HEADER: &str = "needs_render";
 /// Record header with the name of a document's crawl.
 pub const CRAWL_HEADER: &str = "crawl";
 
+/// Kind of a link, by the element that has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// `iframe` and `frame`.
+    Frame,
+    /// `a` and `area`.
+    #[default]
+    Navigation,
+    /// Meta refresh.
+    Refresh,
+    /// `link rel=canonical`.
+    Canonical,
+    /// `link rel=alternate`: a version of the page in another language or form, or a feed.
+    Alternate,
+    /// `link rel=next`.
+    Next,
+    /// `link rel=prev`.
+    Prev,
+    /// `link rel=stylesheet`.
+    Stylesheet,
+    /// `link rel=icon` and the other names of icons.
+    Icon,
+    /// A `link` element with another `rel`.
+    Link,
+    /// `img`, `srcset`, `poster`, `background`, `input type=image`; `image` and `use` of SVG.
+    Image,
+    /// `script`.
+    Script,
+    /// `video`, `audio`, `track`, and `source` with `src`.
+    Media,
+    /// `object` and `embed`.
+    Object,
+    /// CSS of a `style` element or attribute: `url()`, `@import`, `image-set()`.
+    Css,
+}
+
 /// Link on a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentLink {
     /// Target: absolute, without fragment.
     pub url: String,
-    /// Text of the link, white space folded.
+    /// Text of the link, white space folded: of an `a` its content, of other links their `alt`, else their `title`.
     pub text: String,
     /// Tokens of `rel`, as written; empty if there are none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rel: String,
+    /// Kind of the link. Not in JSON if it is the usual one, an `a` or `area`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: LinkKind,
 }
 
 /// Directives of a page to robots (meta robots and X-Robots-Tag).
@@ -69,6 +109,10 @@ pub struct Document {
     pub markdown: Option<String>,
     /// Links of the page, in order.
     pub links: Vec<DocumentLink>,
+    /// Further links of the page, if requested, in order and without repetitions: those of embedded resources and of
+    /// `link` elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_links: Option<Vec<DocumentLink>>,
     /// Crawl of the page.
     pub crawl: CrawlName,
     /// Fingerprint of crawl and canonical form.
@@ -123,4 +167,21 @@ pub struct Document {
     /// document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_duplicate_of: Option<Fingerprint>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_of_the_usual_kind_is_in_json_as_before_there_were_kinds() {
+        let text = r#"{"url":"http://a.test/","text":"A","rel":"nofollow"}"#;
+        let mut link: DocumentLink = serde_json::from_str(text).unwrap();
+        assert_eq!(link.kind, LinkKind::Navigation);
+        assert_eq!(serde_json::to_string(&link).unwrap(), text);
+        link.kind = LinkKind::Frame;
+        let text = text.replace('}', r#","kind":"frame"}"#);
+        assert_eq!(serde_json::to_string(&link).unwrap(), text);
+        assert_eq!(serde_json::from_str::<DocumentLink>(&text).unwrap(), link);
+    }
 }

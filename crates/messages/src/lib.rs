@@ -44,7 +44,8 @@ pub use dispatch::{
     CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
 };
 pub use document::{
-    CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, NEEDS_RENDER_HEADER, RobotsDirectives, VISIT_HEADER,
+    CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, LinkKind, NEEDS_RENDER_HEADER, RobotsDirectives,
+    VISIT_HEADER,
 };
 pub use facts::{Alternate, Facts, FeedLink, MetaElement, UsageStatements};
 pub use frontier_url::FrontierUrl;

@@ -18,6 +18,8 @@ pub struct Truncated {
     pub main_text: bool,
     /// Facts are missing.
     pub facts: bool,
+    /// Other links are missing, or the text of one is incomplete.
+    pub other_links: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +30,12 @@ enum Part {
     Text,
     MainText,
     Facts,
+    OtherLinks,
 }
 
 impl Truncated {
     /// All parts.
-    pub const ALL: Self = Self { body: true, links: true, text: true, main_text: true, facts: true };
+    pub const ALL: Self = Self { body: true, links: true, text: true, main_text: true, facts: true, other_links: true };
 
     /// Returns `true` if no part is truncated.
     #[must_use]
@@ -48,6 +51,7 @@ impl BitOrAssign for Truncated {
         self.text |= other.text;
         self.main_text |= other.main_text;
         self.facts |= other.facts;
+        self.other_links |= other.other_links;
     }
 }
 
@@ -60,6 +64,7 @@ impl From<Vec<Part>> for Truncated {
             text: has(Part::Text),
             main_text: has(Part::MainText),
             facts: has(Part::Facts),
+            other_links: has(Part::OtherLinks),
         }
     }
 }
@@ -72,6 +77,7 @@ impl From<Truncated> for Vec<Part> {
             (Part::Text, truncated.text),
             (Part::MainText, truncated.main_text),
             (Part::Facts, truncated.facts),
+            (Part::OtherLinks, truncated.other_links),
         ];
         parts.into_iter().filter_map(|(part, is_cut)| is_cut.then_some(part)).collect()
     }

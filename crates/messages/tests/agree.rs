@@ -10,8 +10,8 @@ use full::messages;
 use jsonschema::{Registry, Validator};
 use orbweaver_messages::topic::topics;
 use orbweaver_messages::{
-    BodyEncoding, ChangeKind, CrawlEventKind, DiscoveryKind, Markdown, OutcomeKind, PageKind, Scope, SeenBatch, Traps,
-    decode,
+    BodyEncoding, ChangeKind, CrawlEventKind, DiscoveryKind, LinkKind, Markdown, OutcomeKind, PageKind, Scope,
+    SeenBatch, Traps, decode,
 };
 use orbweaver_url::{Fingerprint, slot_of};
 use serde::de::DeserializeOwned;
@@ -258,6 +258,10 @@ fn enums_have_the_same_variants() {
         let mut listed = schema(name)["properties"][field]["enum"].take();
         listed.as_array_mut().unwrap().retain(|variant| !variant.is_null());
         assert_eq!(listed, json!(variants), "{name}.{field}");
+    }
+    for field in ["links", "other_links"] {
+        let listed = &schema("document")["properties"][field]["items"]["properties"]["kind"]["enum"];
+        assert_eq!(listed, &json!(variants::<LinkKind>()), "document.{field}");
     }
     let kinds: Vec<Value> = json_examples("outcome").into_iter().map(|(_, example)| example["kind"].clone()).collect();
     for kind in variants::<OutcomeKind>() {

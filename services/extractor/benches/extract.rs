@@ -92,6 +92,10 @@ fn parts(criterion: &mut Criterion) {
     group.bench_function("charset, decoding, markup, text, resolving, facts", |bencher| {
         bencher.iter(|| extract(black_box(&input), &with_facts));
     });
+    let with_others = ExtractorConfig { other_links: true, ..config.clone() };
+    group.bench_function("charset, decoding, markup, text, resolving, other links", |bencher| {
+        bencher.iter(|| extract(black_box(&input), &with_others));
+    });
     group.bench_function("targets for the store", |bencher| {
         bencher.iter(|| document::links_out(&header, black_box(&extracted)));
     });

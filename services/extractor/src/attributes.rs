@@ -29,6 +29,7 @@ pub(crate) enum Attribute {
     Property,
     Hreflang,
     Title,
+    Alt,
     Datetime,
     Value,
     Itemscope,
@@ -37,7 +38,7 @@ pub(crate) enum Attribute {
     Itemid,
 }
 
-const ATTRIBUTES: usize = 25;
+const ATTRIBUTES: usize = 26;
 
 impl Attribute {
     fn of(name: &[u8]) -> Option<Self> {
@@ -61,6 +62,7 @@ impl Attribute {
             b"property" => Self::Property,
             b"hreflang" => Self::Hreflang,
             b"title" => Self::Title,
+            b"alt" => Self::Alt,
             b"datetime" => Self::Datetime,
             b"value" => Self::Value,
             b"itemscope" => Self::Itemscope,

@@ -53,6 +53,11 @@ pub struct ExtractorConfig {
     pub markdown: Markdown,
     /// Add facts of the page to the document, such as dates, authors, Open Graph, JSON-LD and the detected language.
     pub facts: bool,
+    /// Add the other links of the page to the document: pictures with their alternative texts, scripts, style sheets, media,
+    /// and `link` elements.
+    ///
+    /// At most `max_links`, with at most `max_links_bytes` of URLs and texts.
+    pub other_links: bool,
     /// Mark documents whose main text is nearly that of an earlier page of their site and crawl.
     pub near_duplicates: bool,
     /// Maximum number of pages per partition with which others are compared; the oldest ones are dropped.
@@ -121,6 +126,7 @@ impl Default for ExtractorConfig {
             main_text: false,
             markdown: Markdown::None,
             facts: false,
+            other_links: false,
             near_duplicates: false,
             near_duplicate_pages: 100_000,
             max_body_bytes: 16 << 20,
@@ -174,6 +180,7 @@ impl ExtractorConfig {
             main_text: false,
             markdown: Markdown::None,
             facts: false,
+            other_links: false,
             near_duplicates: false,
             requisites: 0,
             max_text_bytes: 0,

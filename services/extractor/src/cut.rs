@@ -1,10 +1,10 @@
 //! Cutting of documents to the room in their record.
 
 use bytes::Bytes;
-use orbweaver_messages::{Document, Truncated, encode, encoded_len, json_len, json_prefix};
+use orbweaver_messages::{Document, DocumentLink, Truncated, encode, encoded_len, json_len, json_prefix};
 
-/// Encodes a document in at most `room` bytes. A larger one is cut first: text, links, main text and Markdown to equal
-/// parts of the room, or to more if others leave it; the body, if it was requested, to the room that all of them leave. Facts
+/// Encodes a document in at most `room` bytes. A larger one is cut first: text, links, other links, main text and Markdown
+/// to equal parts of the room, or to more if others leave it; the body, if it was requested, to the room that all of them leave. Facts
 /// are left out if they take more than a quarter of the room. Cut parts are marked, with the whole counts.
 ///
 /// All other fields have less than 400 KiB in total, whatever a page holds; a smaller room may be exceeded.
@@ -20,7 +20,7 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
     }
     let (text, links) = (std::mem::take(&mut document.text), std::mem::take(&mut document.links));
     let (main_text, markdown) = (emptied(&mut document.main_text), emptied(&mut document.markdown));
-    let html = emptied(&mut document.html);
+    let (html, other_links) = (emptied(&mut document.html), emptied(&mut document.other_links));
     let marks = (document.truncated, document.links_total, document.text_bytes);
 
     // With truncation marks of maximum size.
@@ -29,14 +29,13 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
     let room = room.saturating_sub(encoded_len(document));
     (document.truncated, document.links_total, document.text_bytes) = marks;
 
-    // Each link with a comma.
-    let sizes: Vec<usize> = links.iter().map(|link| encoded_len(link) + 1).collect();
+    let (sizes, other_sizes) = (sizes(&links), sizes(&other_links));
     let (main_text_len, markdown_len) = (json_len(&main_text), json_len(&markdown));
-    let rooms = shares(room, [json_len(&text), sizes.iter().sum(), main_text_len, markdown_len]);
-    let [text_room, mut links_left, main_text_room, markdown_room] = rooms;
+    let needs = [json_len(&text), sizes.iter().sum(), other_sizes.iter().sum(), main_text_len, markdown_len];
+    let [text_room, links_room, other_links_room, main_text_room, markdown_room] = shares(room, needs);
     document.text = json_prefix(&text, text_room).to_owned();
-    let fits = |size: &&usize| links_left.checked_sub(**size).map(|left| links_left = left).is_some();
-    let kept = sizes.iter().take_while(fits).count();
+    let (kept, links_bytes) = fitting(&sizes, links_room);
+    let (kept_others, other_links_bytes) = fitting(&other_sizes, other_links_room);
     document.links = links;
     if document.text.len() < text.len() {
         document.truncated.text = true;
@@ -47,17 +46,35 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
         document.links_total = document.links_total.or(u64::try_from(document.links.len()).ok());
         document.links.truncate(kept);
     }
+    if let Some(part) = &mut document.other_links {
+        document.truncated.other_links |= kept_others < other_links.len();
+        part.extend(other_links.into_iter().take(kept_others));
+    }
     document.truncated.main_text |= refill(&mut document.main_text, &main_text, main_text_room);
     document.truncated.main_text |= refill(&mut document.markdown, &markdown, markdown_room);
     let texts = [Some(&document.text), document.main_text.as_ref(), document.markdown.as_ref()];
     let used = texts.into_iter().flatten().map(|text| json_len(text)).sum::<usize>();
-    let html_room = room.saturating_sub(used + sizes[..kept].iter().sum::<usize>());
+    let html_room = room.saturating_sub(used + links_bytes + other_links_bytes);
     document.truncated.body |= refill(&mut document.html, &html, html_room);
     encode(document)
 }
 
-/// Takes the text of a part that was requested.
-fn emptied(part: &mut Option<String>) -> String {
+/// Returns the size of each link in JSON, with a comma.
+fn sizes(links: &[DocumentLink]) -> Vec<usize> {
+    links.iter().map(|link| encoded_len(link) + 1).collect()
+}
+
+/// Returns the number of the first sizes that fit in `room`, and their sum.
+fn fitting(sizes: &[usize], room: usize) -> (usize, usize) {
+    let sums = sizes.iter().scan(0, |sum, size| {
+        *sum += size;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= room).zip(1..).last().map_or((0, 0), |(sum, number)| (number, sum))
+}
+
+/// Takes the contents of a part that was requested.
+fn emptied<T: Default>(part: &mut Option<T>) -> T {
     part.as_mut().map(std::mem::take).unwrap_or_default()
 }
 
@@ -81,7 +98,7 @@ fn shares<const N: usize>(mut room: usize, needs: [usize; N]) -> [usize; N] {
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::DocumentLink;
+    use orbweaver_messages::LinkKind;
     use proptest::prelude::*;
 
     use super::*;
@@ -103,18 +120,21 @@ mod tests {
     }
 
     fn links() -> impl Strategy<Value = Vec<DocumentLink>> {
-        let link = (text(3), text(3), text(1)).prop_map(|(url, text, rel)| DocumentLink { url, text, rel });
+        let kind = prop::sample::select(&[LinkKind::Navigation, LinkKind::Stylesheet][..]);
+        let link = (text(3), text(3), text(1), kind);
+        let link = link.prop_map(|(url, text, rel, kind)| DocumentLink { url, text, rel, kind });
         prop::collection::vec(link, 0..20)
     }
 
     proptest! {
         #[test]
         fn a_document_fits_its_room_and_only_what_does_not_fit_is_cut(
-            text in text(30), links in links(), others in prop::array::uniform3(prop::option::of(text(20))),
-            spare in 0..4000_usize,
+            (text, links, other_links) in (text(30), links(), prop::option::of(links())),
+            others in prop::array::uniform3(prop::option::of(text(20))), spare in 0..4000_usize,
         ) {
-            let whole = document(text, links, others.clone());
-            let empty = encoded_len(&document(String::new(), vec![], others.map(|other| other.map(|_| String::new()))));
+            let whole = Document { other_links, ..document(text, links, others.clone()) };
+            let empty = document(String::new(), vec![], others.map(|other| other.map(|_| String::new())));
+            let empty = encoded_len(&Document { other_links: whole.other_links.as_ref().map(|_| vec![]), ..empty });
             let room = empty + 150 + spare;
             let mut cut = whole.clone();
             let value = encode_within(&mut cut, room);
@@ -124,6 +144,9 @@ mod tests {
                 prop_assert_eq!(&cut, &whole);
             }
             prop_assert!(whole.text.starts_with(&cut.text) && whole.links.starts_with(&cut.links));
+            let other_links = |document: &Document| document.other_links.clone().unwrap_or_default();
+            prop_assert!(other_links(&whole).starts_with(&other_links(&cut)));
+            prop_assert_eq!(whole.other_links.is_some(), cut.other_links.is_some());
             let others = |document: &Document| {
                 [&document.html, &document.main_text, &document.markdown].map(|part| part.clone().unwrap_or_default())
             };
@@ -137,6 +160,7 @@ mod tests {
                 links: cut.links.len() < whole.links.len(),
                 text: cut.text.len() < whole.text.len(),
                 facts: false,
+                other_links: other_links(&cut).len() < other_links(&whole).len(),
             };
             prop_assert_eq!(cut.truncated, marks);
             prop_assert_eq!(cut.links_total, marks.links.then_some(whole.links.len() as u64));
@@ -157,10 +181,24 @@ mod tests {
         }
     }
 
+    fn link() -> DocumentLink {
+        let (url, text, rel) = ("http://a.test/".to_owned(), String::new(), String::new());
+        DocumentLink { url, text, rel, kind: LinkKind::Navigation }
+    }
+
+    #[test]
+    fn links_that_fit_stay_whole_when_the_text_is_cut() {
+        let links = vec![link(); 3];
+        let text = document("text ".repeat(1000), links.clone(), [None, None, None]);
+        let mut cut = Document { other_links: Some(links.clone()), ..text };
+        encode_within(&mut cut, 3000);
+        assert_eq!((&cut.links, cut.other_links.as_ref()), (&links, Some(&links)));
+        assert_eq!(cut.truncated, Truncated { text: true, ..Truncated::default() });
+    }
+
     #[test]
     fn whole_counts_of_the_extractor_stay_when_more_is_cut() {
-        let link = DocumentLink { url: "http://a.test/".into(), text: String::new(), rel: String::new() };
-        let mut cut = document("text ".repeat(1000), vec![link; 1000], [None, None, None]);
+        let mut cut = document("text ".repeat(1000), vec![link(); 1000], [None, None, None]);
         (cut.links_total, cut.text_bytes) = (Some(70_000), Some(80_000));
         encode_within(&mut cut, 2000);
         assert_eq!((cut.links_total, cut.text_bytes), (Some(70_000), Some(80_000)));

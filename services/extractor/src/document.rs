@@ -15,7 +15,7 @@ use orbweaver_url::{CrawlName, Fingerprint, Policy};
 use crate::ExtractorConfig;
 use crate::extract::{Extracted, Followed, PageInput, extract_after};
 use crate::job::produced;
-use crate::links::{Requisite, without_fragment};
+use crate::links::{Link, Requisite, without_fragment};
 use crate::pass::Progress;
 
 /// Last millisecond of the year 9999, since the Unix epoch: RFC 3339 has four digits for a year.
@@ -28,11 +28,13 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
     let whole = |kept: usize, total: usize| u64::try_from(total).ok().filter(|_| kept < total);
     let links_total = whole(extracted.links.len(), extracted.links_total);
     let text_bytes = whole(extracted.text.len(), extracted.text_bytes);
-    let links = extracted.links.into_iter().map(|link| DocumentLink { url: link.url, text: link.text, rel: link.rel });
+    let link = |Link { url, text, rel, kind, .. }| DocumentLink { url, text, rel, kind };
+    let links = extracted.links.into_iter().map(link);
     let context = page.context;
     Document {
         url: context.key().to_owned(),
         links: links.collect(),
+        other_links: extracted.other_links,
         fetched_url: context.url,
         redirects: context.chain,
         status: page.status,

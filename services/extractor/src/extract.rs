@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use orbweaver_main_text::{MainText, MarkdownOptions};
-use orbweaver_messages::{Facts, Markdown, RobotsDirectives, TextSignature, Truncated};
+use orbweaver_messages::{DocumentLink, Facts, Markdown, RobotsDirectives, TextSignature, Truncated};
 use orbweaver_url::resolve;
 use url::Url;
 
@@ -41,6 +41,8 @@ pub struct Extracted {
     pub beyond: Vec<Link>,
     /// Requisites of the page, if requested.
     pub requisites: Vec<Requisite>,
+    /// Other links of the page, if requested.
+    pub other_links: Option<Vec<DocumentLink>>,
     /// Sites of the links and requisites; the first is the page's own.
     pub sites: Vec<String>,
     /// URL against which links are resolved.
@@ -115,6 +117,11 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
     let mut truncated = scanned.truncated;
     truncated.links |= resolver.truncated;
     truncated.body |= body.len() < input.body.len();
+    let other_links = scanned.other_links.map(|raw| {
+        let (links, is_cut) = resolver.others(raw, options.max_links_bytes);
+        truncated.other_links |= is_cut;
+        links
+    });
 
     let mut robots = scanned.robots;
     for (_, value) in input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-robots-tag")) {
@@ -138,6 +145,7 @@ pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, fr
         links: found.links,
         beyond: found.beyond,
         requisites,
+        other_links,
         sites: resolver.into_sites(),
         canonical,
         language: scanned.language,

@@ -20,6 +20,7 @@
 //! | `sitemap` | sitemaps and feeds, whose entries are links |
 //! | `facts` | facts that the page states, such as dates and authors |
 //! | `links` | resolution, sites |
+//! | `resources` | the URLs that elements and style sheets name: `requisites`, `other_links` |
 //! | [`document`](mod@document) | the messages: document, discovered URLs, links for the store |
 //! | [`body`] | decompression, bounded |
 //! | `signature` | signatures of main texts (pure) |
@@ -44,10 +45,12 @@ mod links;
 pub mod metrics;
 mod near_duplicates;
 mod originals;
+mod other_links;
 pub mod pass;
 mod prescan;
 mod refresh;
 mod requisites;
+mod resources;
 mod robots;
 mod scan;
 #[cfg(feature = "cluster")]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use encoding_rs::{EncoderResult, Encoding, ISO_2022_JP, UTF_8};
+use orbweaver_messages::{DocumentLink, LinkKind};
 use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, WideDomains, resolve_encoded};
 use url::Url;
 
@@ -19,6 +20,8 @@ pub struct Link {
     pub text: String,
     /// Tokens of `rel`, as written.
     pub rel: String,
+    /// Kind of the link.
+    pub kind: LinkKind,
     /// Whether `rel` contains nofollow.
     pub nofollow: bool,
     /// Whether the target is named as a sitemap or feed.
@@ -70,16 +73,15 @@ impl<'a> Resolver<'a> {
 
     /// Returns the URL of one link; `None` if it is not an http or https URL.
     pub(crate) fn url(&mut self, href: &str) -> Option<Url> {
-        match self.resolve(href) {
-            Ok(url) => Some(url),
-            // Only an omitted http or https link counts as cut; long `data:` URLs are common.
-            Err(UrlError::TooLong(_)) => {
-                let start = &href[..href.floor_char_boundary(MAX_URL_BYTES / 2)];
-                self.truncated |= matches!(self.resolve(start), Ok(_) | Err(UrlError::TooLong(_)));
-                None
-            }
-            Err(_) => None,
-        }
+        let url = self.resolve(href);
+        self.truncated |= url.as_ref().is_err_and(|error| self.is_cut(href, error));
+        url.ok()
+    }
+
+    /// Returns `true` if an http or https URL was omitted because it is too long; long `data:` URLs are common.
+    fn is_cut(&self, href: &str, error: &UrlError) -> bool {
+        let start = &href[..href.floor_char_boundary(MAX_URL_BYTES / 2)];
+        matches!(error, UrlError::TooLong(_)) && matches!(self.resolve(start), Ok(_) | Err(UrlError::TooLong(_)))
     }
 
     /// Returns a URL of any scheme with its fragment, absolute; `None` if it is invalid.
@@ -93,7 +95,7 @@ impl<'a> Resolver<'a> {
         let mut found = Resolved { links, beyond: Vec::new(), read: raw.len() };
         let mut room = Some(options.max_links_bytes);
         let mut pass_room = options.pass_limits().1;
-        for (index, RawLink { href, text, rel, is_sitemap }) in raw.into_iter().enumerate() {
+        for (index, RawLink { href, text, rel, kind, is_sitemap }) in raw.into_iter().enumerate() {
             let Some(url) = self.url(&href) else { continue };
             let bytes = url.as_str().len();
             if bytes > pass_room && !(found.links.is_empty() && found.beyond.is_empty()) {
@@ -106,9 +108,10 @@ impl<'a> Resolver<'a> {
             let site = self.sites.index_of(&url);
             let url = String::from(url);
             if room.is_some() {
-                found.links.push(Link { url, text, rel, nofollow, is_sitemap, site });
+                found.links.push(Link { url, text, rel, kind, nofollow, is_sitemap, site });
             } else {
-                found.beyond.push(Link { url, text: String::new(), rel: String::new(), nofollow, is_sitemap, site });
+                let (text, rel) = Default::default();
+                found.beyond.push(Link { url, text, rel, kind, nofollow, is_sitemap, site });
             }
         }
         found
@@ -129,6 +132,24 @@ impl<'a> Resolver<'a> {
             }
         }
         found
+    }
+
+    /// Returns the resolvable other links in order, up to a total length; and whether any are missing.
+    pub(crate) fn others(&self, raw: Vec<RawLink>, mut room: usize) -> (Vec<DocumentLink>, bool) {
+        let (mut found, mut is_cut) = (Vec::with_capacity(raw.len()), false);
+        for RawLink { href, text, rel, kind, .. } in raw {
+            let url = match self.resolve(&href) {
+                Ok(url) => String::from(url),
+                Err(error) => {
+                    is_cut |= self.is_cut(&href, &error);
+                    continue;
+                }
+            };
+            let Some(left) = room.checked_sub(url.len() + text.len() + rel.len()) else { return (found, true) };
+            room = left;
+            found.push(DocumentLink { url, text, rel, kind });
+        }
+        (found, is_cut)
     }
 
     /// Returns the sites of the links; the first is the page's own.

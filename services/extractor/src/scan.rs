@@ -9,22 +9,22 @@ mod rendering;
 use std::convert::Infallible;
 
 use html5gum::{Emitter, Error, State, Tokenizer};
-use orbweaver_messages::{RobotsDirectives, Truncated};
+use orbweaver_messages::{LinkKind, RobotsDirectives, Truncated};
 use orbweaver_url::MAX_URL_BYTES;
 
-pub(crate) use self::head::is_feed;
+pub(crate) use self::head::{declares_feed, is_feed};
 use self::rendering::Rendering;
 use crate::ExtractorConfig;
 use crate::attributes::{Attribute, Attributes};
 use crate::facts::RawFacts;
-use crate::requisites::Requisites;
+use crate::resources::Resources;
 use crate::tag::Tag;
 use crate::text::{FoldedText, folded};
 
 const MAX_TITLE_BYTES: usize = 4096;
 const MAX_DESCRIPTION_BYTES: usize = 8192;
 const MAX_LANGUAGE_BYTES: usize = 64;
-const MAX_REL_BYTES: usize = 256;
+pub(crate) const MAX_REL_BYTES: usize = 256;
 /// Maximum length of a tag name, in bytes; longer names do not matter.
 const MAX_TAG_BYTES: usize = 16;
 
@@ -34,6 +34,7 @@ pub(crate) struct RawLink {
     pub(crate) href: String,
     pub(crate) text: String,
     pub(crate) rel: String,
+    pub(crate) kind: LinkKind,
     /// Whether it is named as a sitemap or feed.
     pub(crate) is_sitemap: bool,
 }
@@ -54,6 +55,8 @@ pub(crate) struct Scanned {
     pub(crate) links_seen: usize,
     /// Requisites as written, if requested.
     pub(crate) requisites: Vec<String>,
+    /// Other links as written, if requested.
+    pub(crate) other_links: Option<Vec<RawLink>>,
     /// Facts as written, if requested.
     pub(crate) facts: Option<Box<RawFacts>>,
     /// Bytes of the whole text.
@@ -80,7 +83,7 @@ enum Sink {
     /// To the open link only.
     LinkOnly,
     Title,
-    /// A style sheet whose requisites are requested.
+    /// A style sheet whose URLs are requested.
     Style,
     Nowhere,
 }
@@ -93,7 +96,7 @@ struct Scan<'a> {
     text: FoldedText,
     title: FoldedText,
     link_text: FoldedText,
-    requisites: Option<Requisites>,
+    resources: Option<Resources>,
     facts: Option<Box<RawFacts>>,
     /// Style sheet of the open element.
     css: Vec<u8>,
@@ -130,7 +133,7 @@ impl<'a> Scan<'a> {
             text: FoldedText::new(options.max_text_bytes),
             title: FoldedText::new(MAX_TITLE_BYTES),
             link_text: FoldedText::new(options.max_link_text_bytes),
-            requisites: Requisites::new(options),
+            resources: Resources::new(options),
             facts: RawFacts::new(options),
             css: Vec::new(),
             open_link: None,
@@ -155,7 +158,11 @@ impl<'a> Scan<'a> {
     fn finish(mut self) -> Scanned {
         self.close_link();
         self.end_css();
-        self.found.requisites = self.requisites.take().map(|requisites| requisites.found).unwrap_or_default();
+        if let Some(Resources { requisites, others }) = self.resources.take() {
+            self.found.requisites = requisites.map(|requisites| requisites.found).unwrap_or_default();
+            self.found.truncated.other_links |= others.as_ref().is_some_and(|others| others.is_cut);
+            self.found.other_links = others.map(|others| others.found);
+        }
         self.found.facts = self.facts.take();
         self.found.truncated.text |= self.text.is_cut() || self.title.is_cut();
         self.found.text_bytes = self.text.total();
@@ -198,8 +205,8 @@ impl<'a> Scan<'a> {
         }
         // Frames in `noscript` count page views; pictures there are often those that scripts load.
         let is_counter = self.in_noscript && matches!(tag, Tag::Iframe | Tag::Frame);
-        if let Some(requisites) = self.requisites.as_mut().filter(|_| !is_counter) {
-            requisites.add_tag(&self.name, &self.attributes);
+        if let Some(resources) = self.resources.as_mut().filter(|_| !is_counter) {
+            resources.add_tag(&self.name, &self.attributes);
         }
         if let Some(facts) = self.facts.as_mut().filter(|_| self.foreign == 0 && !self.in_noscript) {
             facts.start(&self.name, &self.attributes, &self.options.agent);
@@ -262,7 +269,7 @@ impl<'a> Scan<'a> {
     fn choose_sink(&self) -> Sink {
         match self.raw {
             _ if self.templates > 0 => Sink::Nowhere,
-            raw if self.requisites.is_some() && raw.or(self.foreign_hidden) == Some(Tag::Style) => Sink::Style,
+            raw if self.resources.is_some() && raw.or(self.foreign_hidden) == Some(Tag::Style) => Sink::Style,
             _ if self.foreign_hidden.is_some() => Sink::Nowhere,
             Some(Tag::Title) if !self.has_title && !self.in_noscript => Sink::Title,
             Some(Tag::Title | Tag::Script | Tag::Style | Tag::Hidden | Tag::Iframe) => Sink::Nowhere,
@@ -273,8 +280,8 @@ impl<'a> Scan<'a> {
 
     /// Reads the style sheet that has ended, if any.
     fn end_css(&mut self) {
-        if let Some(requisites) = self.requisites.as_mut().filter(|_| !self.css.is_empty()) {
-            requisites.add_css(&String::from_utf8_lossy(&self.css));
+        if let Some(resources) = self.resources.as_mut().filter(|_| !self.css.is_empty()) {
+            resources.add_css(&String::from_utf8_lossy(&self.css));
             self.css.clear();
         }
     }
@@ -305,7 +312,12 @@ impl<'a> Scan<'a> {
             self.open_link = Some(self.found.links.len());
             self.link_text.take();
         }
-        self.found.links.push(RawLink { href, text: String::new(), rel, is_sitemap: tag == Tag::Link });
+        let kind = match tag {
+            Tag::Iframe | Tag::Frame => LinkKind::Frame,
+            Tag::Link => LinkKind::Alternate,
+            _ => LinkKind::Navigation,
+        };
+        self.found.links.push(RawLink { href, text: String::new(), rel, kind, is_sitemap: tag == Tag::Link });
     }
 
     /// Counts a link. Returns `true` if this pass takes it.
@@ -416,7 +428,7 @@ impl Emitter for &mut Scan<'_> {
     }
 
     fn init_attribute(&mut self) {
-        if !self.is_end && (self.requisites.is_some() || self.facts.is_some() || self.tag().has_attributes()) {
+        if !self.is_end && (self.resources.is_some() || self.facts.is_some() || self.tag().has_attributes()) {
             self.attributes.begin();
         }
     }

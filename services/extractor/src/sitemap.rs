@@ -47,6 +47,7 @@ pub(crate) fn extract_after(
         links: found.links,
         beyond: found.beyond,
         requisites: vec![],
+        other_links: None,
         truncated: Truncated {
             links: report.is_cut || report.too_long > 0 || resolver.truncated,
             ..Truncated::default()

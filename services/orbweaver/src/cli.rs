@@ -163,6 +163,9 @@ pub struct CrawlArgs {
     /// Add facts of the page to each document: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
     #[arg(long)]
     pub facts: bool,
+    /// Add the other links of the page to each document: pictures with their `alt`, scripts, styles, media, `link` elements.
+    #[arg(long)]
+    pub other_links: bool,
     /// Mark documents whose main text is nearly that of an earlier page of their site: `near_duplicate_of`.
     #[arg(long)]
     pub near_duplicates: bool,
@@ -206,8 +209,7 @@ pub struct Extent {
     /// links`), at the rate of its site; only --exclude applies to it. `--check-external=false` ends that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check_external: Option<bool>,
-    /// Maximum number of pages to fetch. URLs that are queued at this cap stay queued, and are fetched once it is
-    /// raised.
+    /// Maximum number of pages to fetch. URLs that are queued at this cap stay queued, and are fetched once it is raised.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
     pub max_pages: Option<Limit<u64>>,
     /// Maximum number of pages to fetch of each site, not counting revisits. The other URLs of the site end as refused (`site_cap`), so that
@@ -441,6 +443,9 @@ pub struct ExtractArgs {
     /// Add facts of the page: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
     #[arg(long)]
     pub facts: bool,
+    /// Add the other links of the page: pictures with their `alt`, scripts, styles, media, `link` elements.
+    #[arg(long)]
+    pub other_links: bool,
 }
 
 /// Arguments of `orbweaver robots`.

@@ -1,4 +1,4 @@
-//! Pages: links, text, requisites, facts, main text.
+//! Pages: links, text, requisites, other links, facts, main text.
 
 use orbweaver_extractor::document::standalone;
 use orbweaver_extractor::{ExtractorConfig, PageInput, extract};
@@ -24,11 +24,18 @@ pub(crate) fn check(data: &[u8]) {
         assert_eq!(parse(&requisite.url).map(String::from).as_ref(), Ok(&requisite.url));
     }
     assert!(page.text.split(' ').all(|word| !word.is_empty()) || page.text.is_empty(), "text is folded");
-    options.facts = true;
+    (options.facts, options.other_links) = (true, true);
     let document = standalone(&input, &"c".parse().unwrap(), 0, &options);
     let read: Document = decode("document", Some(&encode(&document))).expect("a document can be read");
     assert_eq!(encode(&read), encode(&document), "a document reads as it was written");
-    assert_eq!((read.links.len(), &read.text), (page.links.len(), &page.text), "facts change nothing else");
+    assert_eq!(
+        (read.links.len(), &read.text),
+        (page.links.len(), &page.text),
+        "facts and other links change nothing else"
+    );
+    for link in read.other_links.iter().flatten() {
+        assert_eq!(parse(&link.url).map(String::from).as_ref(), Ok(&link.url), "another link reads as itself");
+    }
 }
 
 /// The input is a body.

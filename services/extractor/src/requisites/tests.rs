@@ -2,6 +2,7 @@ use url::Url;
 
 use super::*;
 use crate::extract;
+use crate::resources::candidates;
 
 fn requesting(requisites: u32) -> ExtractorConfig {
     ExtractorConfig { requisites, ..ExtractorConfig::default() }

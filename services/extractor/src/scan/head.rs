@@ -1,7 +1,10 @@
 //! Elements with metadata: `base`, `link`, `meta`, `html`.
 
+use orbweaver_messages::LinkKind;
+
 use super::{MAX_DESCRIPTION_BYTES, MAX_LANGUAGE_BYTES, RawLink, Scan};
-use crate::attributes::Attribute;
+use crate::attributes::{Attribute, Attributes};
+use crate::resources::has;
 use crate::tag::Tag;
 use crate::text::folded;
 use crate::{refresh, robots};
@@ -28,13 +31,11 @@ impl Scan<'_> {
     }
 
     fn link(&mut self) {
-        let rel = self.attribute(Attribute::Rel);
-        let has = |token: &str| rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case(token));
-        let (is_canonical, is_alternate) = (has("canonical"), has("alternate"));
+        let is_canonical = has(&self.attributes, Attribute::Rel, "canonical");
         if self.attributes.get(Attribute::Href).is_none_or(|href| href.trim_ascii().is_empty()) {
             return;
         }
-        if self.options.feeds && is_alternate && is_feed(&self.attribute(Attribute::Type)) {
+        if self.options.feeds && declares_feed(&self.attributes) {
             self.add_link(Attribute::Href, Tag::Link);
         }
         if is_canonical && self.found.canonical.is_none() {
@@ -59,10 +60,16 @@ impl Scan<'_> {
         {
             self.has_refresh = true;
             if self.takes_link() {
-                self.found.links.push(RawLink { href: href.to_owned(), ..RawLink::default() });
+                self.found.links.push(RawLink { href: href.to_owned(), kind: LinkKind::Refresh, ..RawLink::default() });
             }
         }
     }
+}
+
+/// Returns `true` if a `link` element declares a feed.
+pub(crate) fn declares_feed(attributes: &Attributes) -> bool {
+    let media_type = attributes.get(Attribute::Type).unwrap_or_default();
+    has(attributes, Attribute::Rel, "alternate") && is_feed(&String::from_utf8_lossy(media_type))
 }
 
 /// Returns `true` for the media types of feeds.

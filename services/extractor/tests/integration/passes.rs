@@ -91,13 +91,15 @@ fn document(plan: &Plan<Write>) -> (Document, &[(String, bool)]) {
 #[test]
 fn links_beyond_those_of_a_document_are_all_discovered_and_it_has_their_number() {
     const LINKS: usize = 250_000;
-    let plans = plans(&links(LINKS), &ExtractorConfig::default());
+    let body = format!("<img src=/a.png alt=A>{}<img src=/b.png>", links(LINKS));
+    let plans = plans(&body, &ExtractorConfig { other_links: true, ..ExtractorConfig::default() });
     let discovered: Vec<String> = plans.iter().flat_map(|plan| urls(produced(plan))).collect();
     assert!(discovered.into_iter().eq((0..LINKS).map(|number| format!("http://a.test/{number}"))));
     let sizes = plans.iter().flat_map(produced).filter(|record| record.tp.topic == topic::DISCOVERED);
     assert!(sizes.map(Record::bytes).all(|bytes| bytes < 300 << 10));
     let (document, stored) = document(plans.last().unwrap());
     assert_eq!((document.links.len(), stored.len(), document.links_total), (100_000, 100_000, Some(LINKS as u64)));
+    assert_eq!(document.other_links.map(|links| links.len()), Some(2));
     assert_eq!(document.truncated, Truncated { links: true, ..Truncated::default() });
     assert_eq!(plans.len(), 4, "three passes for the links and one for the document");
 }

@@ -85,6 +85,7 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--allow-private", args.allow_private, "set `fetcher.allow_private` of the services"),
         ("--warc=s3://BUCKET/PREFIX", is_uploading, "set `archiver.upload` of the archiver, and give --warc"),
+        ("--other-links", args.other_links, "set `extractor.other_links` of the services"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),
     ];
     let given = settings.iter().find(|(_, given, _)| *given);

@@ -271,6 +271,7 @@ impl Pipeline {
             main_text: settings.main_text,
             markdown: settings.markdown,
             facts: settings.facts,
+            other_links: settings.other_links,
             near_duplicates: settings.near_duplicates,
             wide_domains: wide(settings)?,
             record_limit: self.log.record_limit(),

@@ -94,6 +94,8 @@ pub struct Settings {
     #[serde(default)]
     pub facts: bool,
     #[serde(default)]
+    pub other_links: bool,
+    #[serde(default)]
     pub near_duplicates: bool,
 }
 
@@ -148,6 +150,7 @@ impl Settings {
             main_text: args.main_text,
             markdown: args.markdown.unwrap_or_default(),
             facts: args.facts,
+            other_links: args.other_links,
             near_duplicates: args.near_duplicates,
         };
         Revision::default().of(&definition::of(&settings, 0, 0)).map_err(|error| definition::refused(&error))?;
@@ -195,6 +198,7 @@ impl Settings {
             ("--html", self.html, args.html),
             ("--main-text", self.main_text, args.main_text),
             ("--facts", self.facts, args.facts),
+            ("--other-links", self.other_links, args.other_links),
             ("--near-duplicates", self.near_duplicates, args.near_duplicates),
             ("--demo", self.demo, args.demo),
         ] {

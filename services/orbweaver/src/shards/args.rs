@@ -23,7 +23,7 @@ const MIN_SHARD_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Documents are the lines of documents.jsonl, pages those of urls.jsonl; links are the edges of documents, with from, to, text, \
-rel and the time of the page. Shards (documents-00000.jsonl.zst, …) are never changed, and manifest.json names the complete ones: \
+rel, kind and the time of the page. Shards (documents-00000.jsonl.zst, …) are never changed, and manifest.json names the complete ones: \
 records, bytes, SHA-256, and their part of the results.
 
 The same command exports new results, or continues after any interruption. A running or stopped crawl is exported \

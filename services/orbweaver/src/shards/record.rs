@@ -26,6 +26,9 @@ pub(super) struct DocumentLine<'a> {
     /// Parsed if they are exported.
     #[serde(borrow)]
     links: &'a RawValue,
+    /// Parsed in the same way.
+    #[serde(default, borrow)]
+    other_links: Option<&'a RawValue>,
 }
 
 /// Facts in `documents.jsonl`.
@@ -44,6 +47,8 @@ struct LinkOnPage<'a> {
     text: Cow<'a, str>,
     #[serde(default, borrow)]
     rel: Cow<'a, str>,
+    #[serde(default, borrow)]
+    kind: Cow<'a, str>,
 }
 
 /// Record of a link.
@@ -54,6 +59,9 @@ struct Edge<'a> {
     text: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     rel: &'a str,
+    /// Absent for the usual one, as in the document.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    kind: &'a str,
     fetched_at: &'a str,
     #[serde(skip_serializing_if = "is_first")]
     visit: u32,
@@ -171,13 +179,17 @@ impl DocumentLine<'_> {
     }
 
     fn append_links_to(&self, lines: &mut Vec<u8>) -> Result<u64, String> {
-        let links: Vec<LinkOnPage<'_>> = parsed(self.links.get())?;
+        let mut links: Vec<LinkOnPage<'_>> = parsed(self.links.get())?;
+        if let Some(others) = self.other_links {
+            links.extend(parsed::<Vec<LinkOnPage<'_>>>(others.get())?);
+        }
         for link in &links {
             let edge = Edge {
                 from: &self.url,
                 to: &link.url,
                 text: &link.text,
                 rel: &link.rel,
+                kind: &link.kind,
                 fetched_at: &self.fetched_at,
                 visit: self.visit,
             };
@@ -218,6 +230,11 @@ mod tests {
         document["links"] = json!([{"url": "x", "text": "y"}]);
         let (edges, _) = records(Source::Documents, Kind::Links, &document.to_string()).unwrap();
         assert!(edges.ends_with("\"visit\":3}\n"), "{edges}");
+        document["other_links"] = json!([{"url": "z", "text": "", "rel": "next", "kind": "next"}]);
+        let (edges, number) = records(Source::Documents, Kind::Links, &document.to_string()).unwrap();
+        let other = r#"{"from":"http://a.test/","to":"z","text":"","rel":"next","kind":"next","fetched_at""#;
+        assert!(number == 2 && edges.lines().nth(1).unwrap().starts_with(other), "{edges}");
+        document["other_links"] = json!(null);
         document["links"] = json!([]);
         assert_eq!(records(Source::Documents, Kind::Links, &document.to_string()).unwrap(), (String::new(), 0));
     }
@@ -264,6 +281,8 @@ mod tests {
         }
         let links = r#"{"url":"a","status":200,"fetched_at":"now","links":[{"url":7,"text":""}]}"#;
         assert!(records(Source::Documents, Kind::Links, links).is_err());
+        let others = r#"{"url":"a","status":200,"fetched_at":"now","links":[],"other_links":{}}"#;
+        assert!(records(Source::Documents, Kind::Links, others).is_err());
         assert!(Line::parse(Source::Urls, b"{\"url\":\"a\",\"time\":\"\",\"x\":\"\xff\"}").is_err());
         assert!(records(Source::Urls, Kind::Pages, r#"{"url":"a","time":"now"} {}"#).is_err());
     }

@@ -37,9 +37,9 @@ pub fn run(args: &ExtractArgs) -> Result<(), Failure> {
     if orbweaver_sitemaps::sniff(&body).is_some() {
         return print_entries(&body, &url);
     }
-    let ExtractArgs { html, main_text, facts, .. } = *args;
+    let ExtractArgs { html, main_text, facts, other_links, .. } = *args;
     let markdown = args.markdown.unwrap_or_default();
-    let options = ExtractorConfig { html, main_text, markdown, facts, ..ExtractorConfig::default() };
+    let options = ExtractorConfig { html, main_text, markdown, facts, other_links, ..ExtractorConfig::default() };
     let input = PageInput { url: &url, site: None, content_type: Some(&args.content_type), headers: &[], body: &body };
     let document = standalone(&input, &CrawlName::default(), SystemClock.now(), &options);
     to_stdout(|out| json_line(out, &document))

@@ -132,6 +132,7 @@ mod cluster {
             ("--concurrency", Some("2")),
             ("--allow-private", None),
             ("--follow-nofollow", None),
+            ("--other-links", None),
             ("--header", Some("X-Api-Key: x")),
         ];
         let inputs = Inputs::default();

@@ -139,7 +139,7 @@ async fn the_user_agent_and_contact_that_were_given_are_what_the_server_sees() -
 async fn documents_hold_text_title_links_and_on_request_the_body_the_main_text_and_facts() -> Result<()> {
     let web = serve(WebConfig { pages: 5, ..small() })?;
     let out = tempfile::tempdir()?;
-    Orbweaver::crawl(web.start_url(), out.path(), "--html --main-text --markdown --facts")?
+    Orbweaver::crawl(web.start_url(), out.path(), "--html --main-text --markdown --facts --other-links")?
         .end(PATIENCE)
         .await?
         .expect(0, &[])?;
@@ -152,6 +152,7 @@ async fn documents_hold_text_title_links_and_on_request_the_body_the_main_text_a
         ensure!(!field("main_text")?.is_empty() && !field("main_text")?.contains('<'), "{url}");
         ensure!(!field("markdown")?.is_empty() && !field("markdown")?.contains('<'), "{url}");
         ensure!(document["facts"]["meta"].is_array(), "{url}: {}", document["facts"]);
+        ensure!(document["other_links"].is_array(), "{url}: {}", document["other_links"]);
         ensure!(field("fetched_at")?.ends_with('Z') && document["depth"].is_u64(), "{url}");
     }
     Ok(())

@@ -65,6 +65,22 @@ async fn extract_prints_the_facts_of_a_page_on_request() -> Result<()> {
 }
 
 #[tokio::test]
+async fn extract_prints_the_other_links_of_a_page_on_request() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("page.html");
+    std::fs::write(&file, "<img src=orb.png alt='An orb'><iframe src=c></iframe><link rel=next href=2>")?;
+    let extract = ["extract", "--base", "http://example.org/a/1"];
+    let found = lines(&Orbweaver::new(extract)?.arg("--other-links").arg(&file).end(SOON).await?)?;
+    let (links, others) = (&found[0]["links"], &found[0]["other_links"]);
+    ensure!(links[0]["kind"] == "frame" && others.as_array().is_some_and(|others| others.len() == 2), "{}", found[0]);
+    ensure!(others[0]["url"] == "http://example.org/a/orb.png" && others[0]["text"] == "An orb", "{others}");
+    ensure!(others[0]["kind"] == "image" && others[1]["kind"] == "next" && others[1]["rel"] == "next", "{others}");
+    let found = lines(&Orbweaver::new(extract)?.arg(&file).end(SOON).await?)?;
+    ensure!(found[0].get("other_links").is_none(), "{}", found[0]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn extract_prints_the_main_text_and_its_markdown_on_request() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("page.html");

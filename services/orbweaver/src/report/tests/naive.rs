@@ -66,8 +66,10 @@ fn add((number, outcome, target, title, links): &Event, crawl: &mut Crawl, visit
             }));
             let rel = |rel: u8| if rel == 0 { "nofollow" } else { "" };
             let link = |(to, spelling, kind): &(usize, u8, u8)| json!({"url": spelled(*to, *spelling), "text": format!("to {kind}"), "rel": rel(*kind)});
+            // What a page embeds is no link of a report.
+            let others = [json!({"url": url(*target), "text": "A", "kind": "image"})];
             crawl.documents.push(json!({
-                "url": url(*number), "fetched_url": url(*number), "redirects": [], "site": format!("s{}.test", number % 2),
+                "other_links": others, "url": url(*number), "fetched_url": url(*number), "redirects": [], "site": format!("s{}.test", number % 2),
                 "title": (["", "A", "A b", "B"][*title]), "visit": *visit, "links": links.iter().map(link).collect::<Vec<_>>(),
             }));
         }

@@ -43,12 +43,20 @@ impl Crawl {
             None => json!({"url": format!("http://c.test/\u{e9}/{to}"), "text": ""}),
         };
         let links: Vec<_> = (0..links).map(link).collect();
+        let others = ["image", "canonical"]
+            .map(|kind| json!({"url": format!("http://d.test/{kind}"), "text": "", "kind": kind}));
         let mut document = json!({
             "url": format!("https://{}/{number}", HOSTS[page.0]), "status": STATUSES[page.1], "links": links,
             "fetched_at": time(page), "title": "Title", "text": HTML.repeat(size), "crawl": "default",
         });
         if let Some(language) = LANGUAGES[page.2] {
             document["language"] = json!(language);
+        }
+        if number.is_multiple_of(5) {
+            if let Some(link) = document["links"].as_array_mut().and_then(|links| links.first_mut()) {
+                link["kind"] = json!("frame");
+            }
+            document["other_links"] = json!(others);
         }
         if number.is_multiple_of(3) {
             document["visit"] = json!(number);
@@ -76,11 +84,12 @@ impl Crawl {
     pub(super) fn links(&self, is_selected: fn(&Page) -> bool) -> Vec<Value> {
         let mut edges = vec![];
         for document in self.documents(is_selected) {
-            for link in document["links"].as_array().unwrap() {
+            let others = document["other_links"].as_array().into_iter().flatten();
+            for link in document["links"].as_array().unwrap().iter().chain(others) {
                 let mut edge = json!({
                     "from": document["url"], "to": link["url"], "text": link["text"], "fetched_at": document["fetched_at"],
                 });
-                for (field, value) in [("rel", &link["rel"]), ("visit", &document["visit"])] {
+                for (field, value) in [("rel", &link["rel"]), ("kind", &link["kind"]), ("visit", &document["visit"])] {
                     if !value.is_null() && *value != json!(0) {
                         edge[field] = value.clone();
                     }
