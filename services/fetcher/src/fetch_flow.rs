@@ -48,7 +48,7 @@ impl FetcherStage {
         if let Some(until_ms) = self.gates.blocked_until(&active.site, at.now) {
             return self.defer(&active, "blocked", until_ms, at);
         }
-        if !self.config.allow_private && address::is_private(&active.url) {
+        if self.config.refuses(&active.url) {
             return self.refuse(&active, "private_address", at);
         }
         if address::has_bad_port(&active.url) {

@@ -72,9 +72,11 @@ mod substitute;
 mod text_hash;
 mod worker;
 
+pub use address::{Network, NetworkError, Networks};
 pub use body::PackedBody;
 pub use client::{
-    Attempt, Body, Client, ClientError, Destination, FetchError, HttpClient, HttpResponse, Measured, Purpose, Request,
+    Attempt, AuthoritiesError, Body, Client, ClientError, Destination, FetchError, HttpClient, HttpResponse, Measured,
+    Purpose, Request, read_authorities,
 };
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
