@@ -25,6 +25,7 @@
 //! | `sitemaps` | discovery of the sitemaps of sites: pure |
 //! | `robots_cache`, `completed_dispatches` | known robots.txt files and completed dispatches: bounded |
 //! | `sniff`, `address`, `cookies` | kinds of bodies; addresses that may be dialled; cookies of one dispatch: pure |
+//! | `reason` | reasons of outcomes, a closed set: pure |
 //! | `records` | records and rows of an outcome: pure |
 //! | `archive` | responses that are page records for the archive alone: pure |
 //! | `active_dispatch` | an active dispatch |
@@ -54,6 +55,7 @@ mod metrics;
 mod ownership;
 mod profile;
 mod purposes;
+mod reason;
 mod records;
 mod refusals;
 mod request_flow;

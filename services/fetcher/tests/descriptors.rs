@@ -42,9 +42,11 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
         let kind = head.split("host: ").nth(1).and_then(|host| host.split('.').next()).unwrap_or_default();
         match kind {
             "page" => {
-                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>").await?
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>").await?;
             }
-            "moved" => stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n").await?,
+            "moved" => {
+                stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n").await?;
+            }
             "endless" => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n").await?;
                 loop {

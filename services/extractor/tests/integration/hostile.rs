@@ -102,7 +102,7 @@ fn depth_and_unclosed_elements_cost_no_more_than_their_bytes() {
     }
 }
 
-/// A parser that builds a tree reopens all open formatting elements in each paragraph, and moves what is misplaced in a
+/// A parser that builds a tree reopens all open formatting elements in each paragraph, and moves misplaced content of a
 /// table in front of it: with a hundred thousand of them it would not end.
 #[test]
 fn misnested_formatting_and_tables_cost_no_more_than_their_bytes() {

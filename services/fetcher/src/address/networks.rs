@@ -84,7 +84,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// Networks of a setting, with what is none: it is reported with the other faults of the configuration.
+/// Networks of a setting, and its texts that are none: these are reported with the other faults of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Networks {

@@ -162,6 +162,21 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// All failures.
+    pub const ALL: [Self; 11] = [
+        Self::Dns,
+        Self::UnknownHost,
+        Self::Connect,
+        Self::Tls,
+        Self::Timeout,
+        Self::Connection,
+        Self::Body,
+        Self::Private,
+        Self::Memory,
+        Self::Proxy,
+        Self::Internal,
+    ];
+
     /// Returns the stable word for outcomes and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
