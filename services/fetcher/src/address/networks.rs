@@ -104,7 +104,7 @@ impl Networks {
         self.networks.iter().any(|network| network.contains(address))
     }
 
-    /// Returns a description of what is allowed, if anything else was given.
+    /// Returns a description of the allowed values, if anything else was given.
     pub(crate) fn conflict(&self) -> Option<String> {
         if let Some((text, error)) = self.invalid.first() {
             return Some(format!("{ALLOWED}; {text:?} {error}"));

@@ -49,7 +49,7 @@ pub fn read_authorities(file: Option<&str>) -> Result<Vec<Certificate>, Authorit
 
 fn read(file: &str) -> Result<Vec<Certificate>, Problem> {
     let mut pem = vec![];
-    // One byte more tells a file of the maximum size from a larger one.
+    // With one byte more, a file of the maximum size is distinguished from a larger one.
     File::open(file)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut pem)?;
     if pem.len() as u64 > MAX_FILE_BYTES {
         return Err(Problem::TooLarge);

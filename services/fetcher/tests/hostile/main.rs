@@ -11,6 +11,7 @@ mod content_types;
 mod encodings;
 mod headers;
 mod lengths;
+mod networks;
 mod responses;
 mod server;
 mod slow;

@@ -5,7 +5,7 @@ use orbweaver_fetcher::{Network, read_authorities};
 
 use crate::exit::Failure;
 
-/// What may be dialled and trusted in addition to the public web.
+/// Addresses and authorities in addition to those of the public web.
 #[derive(Debug, Args)]
 pub struct IntranetOptions {
     /// Also fetch from private and loopback addresses.
