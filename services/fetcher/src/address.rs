@@ -5,7 +5,11 @@
 //! (2000::/3). Blocks that the registries mark as globally reachable for a single protocol only (192.0.0.9/32,
 //! 192.0.0.10/32, parts of 2001::/23) are refused with the block around them: they host no web sites.
 
+mod networks;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use networks::{Network, NetworkError, Networks};
 
 /// A refused block of IPv4 addresses: first address, prefix length, purpose.
 type BlockV4 = (Ipv4Addr, u32, &'static str);
@@ -56,21 +60,36 @@ pub(crate) fn refusal(address: IpAddr) -> Option<&'static str> {
 }
 
 fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
-    let within = |&(start, prefix, _): &BlockV4| (address.to_bits() ^ start.to_bits()) >> (32 - prefix) == 0;
-    REFUSED_V4.iter().find(|block| within(block)).map(|(_, _, reason)| *reason)
+    let within = |&&(start, prefix, _): &&BlockV4| is_within_v4(address, (start, prefix));
+    REFUSED_V4.iter().find(within).map(|(_, _, reason)| *reason)
 }
 
 fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
-    let within = |&(start, prefix, _): &BlockV6| (address.to_bits() ^ start.to_bits()) >> (128 - prefix) == 0;
-    if within(&MAPPED) || within(&NAT64) {
-        // The last 32 bits are the destination of the packets.
-        let [.., a, b, c, d] = address.octets();
-        return refusal_v4(Ipv4Addr::new(a, b, c, d));
+    if let Some(destination) = embedded_v4(address) {
+        return refusal_v4(destination);
     }
-    if !within(&GLOBAL_UNICAST) {
+    let within = |&&(start, prefix, _): &&BlockV6| is_within_v6(address, (start, prefix));
+    if !within(&&GLOBAL_UNICAST) {
         return Some("not global unicast: loopback, link local, unique local, multicast or unassigned, RFC 4291");
     }
-    REFUSED_V6.iter().find(|block| within(block)).map(|(_, _, reason)| *reason)
+    REFUSED_V6.iter().find(within).map(|(_, _, reason)| *reason)
+}
+
+/// Returns the IPv4 address to which the packets for an IPv6 address go: its last 32 bits, if it contains one.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let within = |(start, prefix, _): BlockV6| is_within_v6(address, (start, prefix));
+    let [.., a, b, c, d] = address.octets();
+    (within(MAPPED) || within(NAT64)).then(|| Ipv4Addr::new(a, b, c, d))
+}
+
+/// Returns `true` if an address is in the block with this first address and prefix length.
+fn is_within_v4(address: Ipv4Addr, (first, prefix): (Ipv4Addr, u32)) -> bool {
+    // A shift by all bits, for the prefix length 0, compares nothing.
+    (address.to_bits() ^ first.to_bits()).checked_shr(32 - prefix).unwrap_or(0) == 0
+}
+
+fn is_within_v6(address: Ipv6Addr, (first, prefix): (Ipv6Addr, u32)) -> bool {
+    (address.to_bits() ^ first.to_bits()).checked_shr(128 - prefix).unwrap_or(0) == 0
 }
 
 /// Ports that are never requested, in ascending order: they belong to other protocols, whose servers could interpret a
@@ -87,14 +106,15 @@ pub(crate) fn has_bad_port(url: &orbweaver_url::Url) -> bool {
     url.port().is_some_and(|port| BAD_PORTS.binary_search(&port).is_ok())
 }
 
-/// Returns `true` if the host of a URL is an address, rather than a name, that must not be dialled.
-pub(crate) fn is_private(url: &orbweaver_url::Url) -> bool {
+/// Returns `true` if the host of a URL is an address, rather than a name, that must not be dialled: it is neither public
+/// nor in one of the networks.
+pub(crate) fn is_private(url: &orbweaver_url::Url, networks: &Networks) -> bool {
     let address = match url.host() {
         Some(url::Host::Ipv4(address)) => IpAddr::V4(address),
         Some(url::Host::Ipv6(address)) => IpAddr::V6(address),
         Some(url::Host::Domain(_)) | None => return false,
     };
-    refusal(address).is_some()
+    refusal(address).is_some() && !networks.contains(address)
 }
 
 /// Returns `true` for a name of this machine, regardless of name servers: `localhost` and its subdomains (RFC 6761
@@ -184,7 +204,7 @@ mod tests {
             ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "127%2e0%2e0%2e1", "[::ffff:127.0.0.1]"]
         {
             let url = orbweaver_url::Url::parse(&format!("http://{spelling}/")).unwrap();
-            assert!(is_private(&url), "{spelling}");
+            assert!(is_private(&url, &Networks::default()), "{spelling}");
         }
     }
 

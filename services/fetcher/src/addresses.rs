@@ -162,6 +162,12 @@ impl Addresses {
         self.gate.next_ms()
     }
 
+    /// Returns the number of sites that wait, or whose address was just looked up.
+    #[cfg(test)]
+    pub(crate) fn known(&self) -> usize {
+        self.sites.len()
+    }
+
     /// Forgets sites whose addresses no longer apply.
     pub(crate) fn forget(&mut self, now: Millis) {
         self.sites.retain(|_, next| next.applies(now));

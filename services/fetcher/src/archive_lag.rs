@@ -9,8 +9,6 @@ use orbweaver_messages::{Millis, topic};
 use orbweaver_stage::Step;
 use orbweaver_store::Write;
 
-/// Outcome reason of a dispatch that is deferred because of the lag.
-pub(crate) const ARCHIVE_LAG: &str = "archive_lag";
 /// Time until a deferred dispatch may come again, and interval of the measurements, in milliseconds.
 pub(crate) const RETRY_MS: Millis = 10_000;
 /// Size of a page record before one was written, in bytes.

@@ -1,7 +1,5 @@
 //! Meaning of a response for a dispatch. Pure.
 
-use std::borrow::Cow;
-
 use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, PageKind, UrlContext};
 use orbweaver_politeness::{MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 use orbweaver_url::{Fingerprint, Url, UrlError};
@@ -9,6 +7,7 @@ use orbweaver_url::{Fingerprint, Url, UrlError};
 use crate::{
     active_dispatch::ActiveDispatch,
     client::{Attempt, Body, FetchError, HttpResponse, Purpose},
+    reason::Reason,
     substitute::Substitute,
 };
 
@@ -24,12 +23,6 @@ pub(crate) const MAX_AGAIN: usize = 5;
 /// Delay before a page that was not read for lack of memory or of its proxy is dispatched again, in milliseconds: the
 /// memory is held by bodies that wait for the log or the store.
 pub(crate) const OWN_RETRY_MS: Millis = 10_000;
-
-/// Reason of a page whose site refuses its use for a purpose of the crawl.
-pub(crate) const PURPOSE: &str = "purpose";
-
-/// Reason of an outcome.
-pub(crate) type Reason = Cow<'static, str>;
 
 /// Meaning of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,34 +58,34 @@ pub(crate) enum Verdict {
 
 pub(crate) fn classify(active: &ActiveDispatch, attempt: &Attempt) -> Verdict {
     match &attempt.result {
-        Err(FetchError::Private) => Verdict::Refused(FetchError::Private.reason().into()),
-        Err(FetchError::UnknownHost) => Verdict::Gone(FetchError::UnknownHost.reason().into()),
+        Err(FetchError::Private) => Verdict::Refused(Reason::Failed(FetchError::Private)),
+        Err(FetchError::UnknownHost) => Verdict::Gone(Reason::Failed(FetchError::UnknownHost)),
         Err(failure @ (FetchError::Memory | FetchError::Proxy)) => {
-            Verdict::Deferred(failure.reason().into(), attempt.ended_at_ms.saturating_add(OWN_RETRY_MS))
+            Verdict::Deferred(Reason::Failed(*failure), attempt.ended_at_ms.saturating_add(OWN_RETRY_MS))
         }
-        Err(failure) => transient_failure(active.dispatch(), failure.reason().into(), attempt.ended_at_ms),
+        Err(failure) => transient_failure(active.dispatch(), Reason::Failed(*failure), attempt.ended_at_ms),
         Ok(answer) => classify_answer(active, answer, attempt.ended_at_ms),
     }
 }
 
 fn classify_answer(active: &ActiveDispatch, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
-    let reason = || Reason::from(format!("http_{}", answer.status));
+    let reason = Reason::Status(answer.status);
     match answer.status {
-        429 | 503 => refusal(active, (answer, MAX_BLOCKS), reason(), ended_ms),
+        429 | 503 => refusal(active, (answer, MAX_BLOCKS), reason, ended_ms),
         _ if answer.substitute == Some(Substitute::Challenge) => {
-            refusal(active, (answer, MAX_CHALLENGES), Substitute::Challenge.reason().into(), ended_ms)
+            refusal(active, (answer, MAX_CHALLENGES), Reason::Substitute(Substitute::Challenge), ended_ms)
         }
-        200 if let Some(substitute) = answer.substitute => Verdict::Gone(substitute.reason().into()),
+        200 if let Some(substitute) = answer.substitute => Verdict::Gone(Reason::Substitute(substitute)),
         200..=299 if active.purpose() == Purpose::External => Verdict::Exists,
-        200 if answer.refusal.is_some() => Verdict::Refused(PURPOSE.into()),
+        200 if answer.refusal.is_some() => Verdict::Refused(Reason::Purpose),
         200 => match answer.body {
             Body::Read { .. } if answer.kind != PageKind::Response => Verdict::Fetched,
-            _ => Verdict::Refused("content_type".into()),
+            _ => Verdict::Refused(Reason::ContentType),
         },
         304 => Verdict::Unchanged,
-        300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(active, to)),
-        500..=599 => transient_failure(active.dispatch(), reason(), ended_ms),
-        _ => Verdict::Gone(reason()),
+        300..=399 => answer.location.as_deref().map_or(Verdict::Gone(reason), |to| redirect(active, to)),
+        500..=599 => transient_failure(active.dispatch(), reason, ended_ms),
+        _ => Verdict::Gone(reason),
     }
 }
 
@@ -135,8 +128,8 @@ pub(crate) fn refused_until(outcome: &Outcome) -> Option<Millis> {
 fn redirect(active: &ActiveDispatch, location: &str) -> Verdict {
     let target = match orbweaver_url::resolve(&active.url, location) {
         Ok(target) => target,
-        Err(UrlError::TooLong(_)) => return Verdict::Gone("url_too_long".into()),
-        Err(_) => return Verdict::Gone("bad_redirect".into()),
+        Err(UrlError::TooLong(_)) => return Verdict::Gone(Reason::UrlTooLong),
+        Err(_) => return Verdict::Gone(Reason::BadRedirect),
     };
     let UrlContext { crawl, chain, fingerprint, policy, .. } = &active.dispatch().context;
     let of = |url: &Url| Fingerprint::of(crawl, &policy.canonical_text(url));
@@ -145,12 +138,12 @@ fn redirect(active: &ActiveDispatch, location: &str) -> Verdict {
         || chain.iter().filter_map(|passed| orbweaver_url::parse(passed).ok()).any(|passed| of(&passed) == to);
     if known {
         let looped = active.before.len() >= MAX_AGAIN;
-        return if looped { Verdict::Gone("redirect_loop".into()) } else { Verdict::Again(target) };
+        return if looped { Verdict::Gone(Reason::RedirectLoop) } else { Verdict::Again(target) };
     }
     let passed = || chain.iter().chain(&active.before);
     let bytes = passed().map(String::len).sum::<usize>() + active.url.as_str().len();
     if passed().count() + 1 > MAX_CHAIN || bytes > MAX_CHAIN_BYTES {
-        return Verdict::Gone("too_many_redirects".into());
+        return Verdict::Gone(Reason::TooManyRedirects);
     }
     Verdict::Redirected(target)
 }

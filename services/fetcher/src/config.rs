@@ -9,10 +9,12 @@ use orbweaver_scope::RESERVED_HEADERS as RESERVED;
 use orbweaver_settings::{
     Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, SECOND, Secret, Section, Servers, Size, Time,
 };
-use orbweaver_url::WideDomains;
+use orbweaver_url::{Url, WideDomains};
 use reqwest::header::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::address::{self, Networks};
 
 /// Settings of the fetcher: the section `fetcher` of the configuration, and settings that it shares with others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,6 +96,16 @@ pub struct FetcherConfig {
     pub max_crawl_delay: Duration,
     /// Also fetch from loopback, private and other special addresses. For tests and intranets.
     pub allow_private: bool,
+    /// Networks whose addresses are fetched from although they are not public. For intranets.
+    ///
+    /// An IPv4 address within an IPv6 address (`::ffff:10.0.0.1`) is permitted by the IPv4 network alone. Schemes and
+    /// ports are checked all the same.
+    pub allow_networks: Networks,
+    /// File with certificates (PEM) of authorities that are trusted in addition to those of the operating system, such as
+    /// that of an intranet.
+    ///
+    /// It is read at the start, applies to proxies too, and has at most 1 MiB.
+    pub tls_ca: Option<String>,
     /// Lifetime of a cached robots.txt whose Cache-Control has no `max-age` (a `max-age` applies from ten minutes to
     /// seven days). While its site is unreachable, the cached one applies for seven days.
     ///
@@ -157,6 +169,11 @@ pub struct FetcherConfig {
 }
 
 impl FetcherConfig {
+    /// Returns `true` if the host of a URL is an address that must not be dialled.
+    pub(crate) fn refuses(&self, url: &Url) -> bool {
+        !self.allow_private && address::is_private(url, &self.allow_networks)
+    }
+
     /// Returns the configured name servers.
     pub(crate) fn name_servers(&self) -> Vec<SocketAddr> {
         self.dns_servers.iter().flatten().filter_map(|server| server.parse().ok()).collect()
@@ -181,6 +198,9 @@ impl Section for FetcherConfig {
         }
         if self.dns_servers.iter().flatten().any(|server| server.parse::<SocketAddr>().is_err()) {
             allow("dns_servers", "IP addresses with ports, such as `192.0.2.53:53`".to_owned());
+        }
+        if let Some(allowed) = self.allow_networks.conflict() {
+            allow("allow_networks", allowed);
         }
         if self.proxy.as_ref().is_some_and(|proxy| !ProxyUrl::from(proxy.clone()).is_valid()) {
             allow("proxy", ProxyUrl::ALLOWED.to_owned());
@@ -228,6 +248,8 @@ impl Default for FetcherConfig {
             purpose: vec![],
             max_crawl_delay: Duration::from_hours(1),
             allow_private: false,
+            allow_networks: Networks::default(),
+            tls_ca: None,
             robots_lifetime: Duration::from_hours(24),
             robots_error_lifetime: Duration::from_hours(1),
             robots_cache_bytes: 64 << 20,
@@ -279,6 +301,10 @@ mod tests {
             (FetcherConfig { headers_timeout: Duration::from_secs(21), ..default.clone() }, "headers_timeout"),
             (FetcherConfig { dns_servers: Some(vec!["dns.example:53".to_owned()]), ..default.clone() }, "dns_servers"),
             (FetcherConfig { proxy: Some("proxy.example".to_owned()), ..default.clone() }, "proxy"),
+            (
+                FetcherConfig { allow_networks: vec!["10.0.0.1/8".to_owned()].into(), ..default.clone() },
+                "allow_networks",
+            ),
             (FetcherConfig { dns_max_ttl: Duration::from_secs(59), ..default.clone() }, "dns_max_ttl"),
             (FetcherConfig { headers: header("Host", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("a b", "x"), ..default.clone() }, "headers"),

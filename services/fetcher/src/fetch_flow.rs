@@ -13,12 +13,13 @@ use url::Position;
 use crate::{
     active_dispatch::ActiveDispatch,
     address, archive,
-    archive_lag::{ARCHIVE_LAG, RETRY_MS},
+    archive_lag::RETRY_MS,
     body::PackedBody,
-    classify::{PURPOSE, Verdict, classify, retry_at, transient_failure},
+    classify::{Verdict, classify, retry_at, transient_failure},
     client::{Attempt, Body, FetchError, HttpResponse, Purpose},
     gates::QueuedRequest,
     purposes::PurposeRefusal,
+    reason::Reason,
     records::{
         add_answer, add_times, attempted, discovered_record, found_record, found_version, is_known, of_own_site,
         outcome, outcome_record, page_record, page_row, redirect_row,
@@ -28,8 +29,6 @@ use crate::{
     stage::{At, FetchTarget, FetcherStage},
 };
 
-/// Outcome reason of a redirect to itself whose next request is later than the lease, because of the site's delay.
-const REDIRECT_DELAY: &str = "redirect_delay";
 /// Time for which a site pauses whose request had no place at its address in time, in milliseconds: its dispatches would
 /// otherwise take the place of those of other addresses in the frontier.
 const ADDRESS_RETRY_MS: Millis = 10_000;
@@ -44,23 +43,23 @@ impl FetcherStage {
             return self.late(&active, at);
         }
         if let Some(hold) = self.hold(&active) {
-            return self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+            return self.defer(&active, Reason::Held(hold), hold.retry_at_ms(at.now), at);
         }
         if self.archive_lag.is_over() && self.profile(&active).archive {
-            return self.defer(&active, ARCHIVE_LAG, at.now.saturating_add(RETRY_MS), at);
+            return self.defer(&active, Reason::ArchiveLag, at.now.saturating_add(RETRY_MS), at);
         }
         if let Some(until_ms) = self.gates.blocked_until(&active.site, at.now) {
-            return self.defer(&active, "blocked", until_ms, at);
+            return self.defer(&active, Reason::Blocked, until_ms, at);
         }
-        if !self.config.allow_private && address::is_private(&active.url) {
-            return self.refuse(&active, "private_address", at);
+        if self.config.refuses(&active.url) {
+            return self.refuse(&active, Reason::Failed(FetchError::Private), at);
         }
         if address::has_bad_port(&active.url) {
-            return self.refuse(&active, "port", at);
+            return self.refuse(&active, Reason::Port, at);
         }
         // The client would send the request, and then withhold the response.
         if orbweaver_url::is_unmapped(&active.url) {
-            return self.refuse(&active, "host", at);
+            return self.refuse(&active, Reason::Host, at);
         }
         let profile = self.profile(&active);
         if profile.ignores_robots {
@@ -69,7 +68,7 @@ impl FetcherStage {
         let key = profile.robots_key(&active.url);
         match self.robots.get(&key, at.now) {
             // The last request failed, and its retry is not due yet.
-            Some((CachedRobots::Failing(_), until_ms)) => self.defer(&active, "robots_unreachable", until_ms, at),
+            Some((CachedRobots::Failing(_), until_ms)) => self.defer(&active, Reason::RobotsUnreachable, until_ms, at),
             None | Some((CachedRobots::Redirected(..), _)) => self.look_up(key, active, at),
             Some((known, _)) => self.obey(active, &known, at),
         }
@@ -79,11 +78,11 @@ impl FetcherStage {
     pub(crate) fn obey(&mut self, mut active: Box<ActiveDispatch>, known: &CachedRobots, at: &mut At<'_>) {
         match known {
             CachedRobots::Rules(rules) => self.obey_rules(active, rules, at),
-            CachedRobots::Private => self.refuse(&active, "private_address", at),
+            CachedRobots::Private => self.refuse(&active, Reason::Failed(FetchError::Private), at),
             CachedRobots::UnknownHost => self.end_unknown_host(&active, at),
             CachedRobots::Unreachable | CachedRobots::Failing(_) | CachedRobots::Redirected(..) => {
                 active.set_crawl_delay(None);
-                self.refuse(&active, "robots_unreachable", at);
+                self.refuse(&active, Reason::RobotsUnreachable, at);
             }
         }
     }
@@ -97,14 +96,14 @@ impl FetcherStage {
             active.records.extend(found.iter().map(|found| found_record(found, self.ownership.partitions)));
         }
         if !rules.verdict(&active.url[Position::BeforePath..Position::AfterQuery]).allowed {
-            return self.refuse(&active, "robots", at);
+            return self.refuse(&active, Reason::Robots, at);
         }
         if let Some(refusal) = self.refusal_by_robots(&active, rules) {
             self.metrics.refusal(refusal);
-            return self.refuse(&active, PURPOSE, at);
+            return self.refuse(&active, Reason::Purpose, at);
         }
         if delay_ms != rules.crawl_delay_ms() {
-            return self.refuse(&active, "crawl_delay", at);
+            return self.refuse(&active, Reason::CrawlDelay, at);
         }
         if let Some(delay_ms) = delay_ms {
             let asked_ms = self.site_asked_ms(&active);
@@ -170,7 +169,7 @@ impl FetcherStage {
         if let Err((QueuedRequest { payload: FetchTarget::Page(active), .. }, until_ms)) =
             self.gates.push(&site, queued_request, asked_ms, at.now)
         {
-            self.defer(&active, "blocked", until_ms, at);
+            self.defer(&active, Reason::Blocked, until_ms, at);
         }
     }
 
@@ -182,26 +181,26 @@ impl FetcherStage {
             let own_ms = self.own_ms(active);
             if !active.fits_lease(crawl_delay_ms.max(self.interval_ms(active)).max(own_ms)) {
                 // The next lease would be too short again: without an attempt counted, the URL would never end.
-                let verdict = transient_failure(active.dispatch(), REDIRECT_DELAY.into(), at.now);
-                return self.end_passing(active, verdict, None, at);
+                let verdict = transient_failure(active.dispatch(), Reason::RedirectDelay, at.now);
+                return self.end_passing(active, &verdict, None, at);
             }
         }
         if self.addresses.is_waiting(&active.site) {
             self.metrics.address_deferrals.inc();
-            return self.defer(active, "address", at.now.saturating_add(ADDRESS_RETRY_MS), at);
+            return self.defer(active, Reason::Address, at.now.saturating_add(ADDRESS_RETRY_MS), at);
         }
-        self.defer(active, "late", at.now, at);
+        self.defer(active, Reason::Late, at.now, at);
     }
 
     /// Defers a dispatch whose request was not made, or not read for lack of memory.
-    pub(crate) fn defer(&mut self, active: &ActiveDispatch, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
+    pub(crate) fn defer(&mut self, active: &ActiveDispatch, reason: Reason, retry_at_ms: Millis, at: &mut At<'_>) {
         let mut outcome = outcome(active, OutcomeKind::Deferred, Some(reason), at.now);
         outcome.retry_at_ms = Some(retry_at_ms);
         self.end(active, &outcome, vec![], at);
     }
 
     /// Refuses a dispatch without a request.
-    pub(crate) fn refuse(&mut self, active: &ActiveDispatch, reason: &str, at: &mut At<'_>) {
+    pub(crate) fn refuse(&mut self, active: &ActiveDispatch, reason: Reason, at: &mut At<'_>) {
         let outcome = outcome(active, OutcomeKind::Refused, Some(reason), at.now);
         self.end(active, &outcome, row_of_end(&outcome, None), at);
     }
@@ -210,19 +209,19 @@ impl FetcherStage {
     pub(crate) fn end_passing(
         &mut self,
         active: &ActiveDispatch,
-        verdict: Verdict,
+        verdict: &Verdict,
         attempt: Option<&Attempt>,
         at: &mut At<'_>,
     ) {
-        let (kind, reason, retry_at_ms) = match verdict {
+        let (kind, reason, retry_at_ms) = match *verdict {
             Verdict::Retry(reason, at_ms) => (OutcomeKind::Retry, reason, Some(at_ms)),
             Verdict::Refused(reason) => (OutcomeKind::Refused, reason, None),
             Verdict::Gone(reason) => (OutcomeKind::Gone, reason, None),
             _ => return,
         };
         let mut outcome = match attempt {
-            Some(attempt) => attempted(active, kind, Some(&reason), attempt),
-            None => outcome(active, kind, Some(&reason), at.now),
+            Some(attempt) => attempted(active, kind, Some(reason), attempt),
+            None => outcome(active, kind, Some(reason), at.now),
         };
         outcome.retry_at_ms = retry_at_ms;
         if let (None, Some((requested_ms, answered_ms))) = (attempt, active.asked_ms) {
@@ -284,8 +283,8 @@ impl FetcherStage {
                 let (Ok(answer), Some(body)) = (&mut attempt.result, body) else {
                     // A worker returns the body of a page; without it there is no page.
                     let verdict =
-                        transient_failure(active.dispatch(), FetchError::Internal.reason().into(), attempt.ended_at_ms);
-                    return self.end_passing(&active, verdict, Some(&attempt), at);
+                        transient_failure(active.dispatch(), Reason::Failed(FetchError::Internal), attempt.ended_at_ms);
+                    return self.end_passing(&active, &verdict, Some(&attempt), at);
                 };
                 let answer = std::mem::take(answer);
                 let is_unchanged = is_known(&active, &body);
@@ -329,19 +328,19 @@ impl FetcherStage {
                 self.end(&active, &outcome, vec![Step::Perform(rows), Step::Produce(vec![found])], at);
             }
             Verdict::Blocked { until_ms, announced, reason, .. } if active.is_elsewhere() => {
-                self.refused_elsewhere(&active, (&attempt, Block { until_ms, announced }), &reason, at);
+                self.refused_elsewhere(&active, (&attempt, Block { until_ms, announced }), reason, at);
             }
             Verdict::Blocked { until_ms, announced, reason, ends } => {
                 let kind = if ends { OutcomeKind::Gone } else { OutcomeKind::Blocked };
-                let mut outcome = attempted(&active, kind, Some(&reason), &attempt);
+                let mut outcome = attempted(&active, kind, Some(reason), &attempt);
                 // If the site named no time, the rate-limiter decides: it counts the refusals of the whole site.
                 outcome.blocked_until_ms = announced.then_some(until_ms);
                 self.end(&active, &outcome, row_of_end(&outcome, attempt.result.as_ref().ok()), at);
                 self.block(&active.site.clone(), until_ms, at);
             }
-            Verdict::Deferred(reason, retry_at_ms) => self.defer(&active, &reason, retry_at_ms, at),
+            Verdict::Deferred(reason, retry_at_ms) => self.defer(&active, reason, retry_at_ms, at),
             ended @ (Verdict::Refused(_) | Verdict::Retry(..) | Verdict::Gone(_)) => {
-                self.end_passing(&active, ended, Some(&attempt), at);
+                self.end_passing(&active, &ended, Some(&attempt), at);
             }
         }
     }
@@ -352,7 +351,7 @@ impl FetcherStage {
         &mut self,
         active: &ActiveDispatch,
         (attempt, block): (&Attempt, Block),
-        reason: &str,
+        reason: Reason,
         at: &mut At<'_>,
     ) {
         let dispatch = active.dispatch();
@@ -368,7 +367,7 @@ impl FetcherStage {
 
     /// Applies a block at once to the queued requests of the site (docs/protocol.md#fenced-requests).
     pub(crate) fn block(&mut self, site: &SiteName, until_ms: Millis, at: &mut At<'_>) {
-        self.end_queued(site, "blocked", until_ms, at);
+        self.end_queued(site, Reason::Blocked, until_ms, at);
     }
 
     /// Returns why no request may be sent for a dispatch, if that is so.
@@ -381,7 +380,7 @@ impl FetcherStage {
     /// reason.
     pub(crate) fn freeze(&mut self, site: &SiteName, at: &mut At<'_>) {
         // A block that has ended: the thawed site resumes at once.
-        self.end_queued(site, Hold::Frozen.name(), at.now, at);
+        self.end_queued(site, Reason::Held(Hold::Frozen), at.now, at);
     }
 
     /// Ends the queued requests of a crawl that is paused or stopped now. A lookup of a robots.txt continues if another
@@ -389,7 +388,7 @@ impl FetcherStage {
     pub(crate) fn hold_back(&mut self, crawl: &CrawlName, hold: Hold, at: &mut At<'_>) {
         let asked = self.requests.robots_keys();
         for active in self.take_queued(|active| active.dispatch().context.crawl == *crawl, &asked) {
-            self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+            self.defer(&active, Reason::Held(hold), hold.retry_at_ms(at.now), at);
         }
     }
 
@@ -402,7 +401,7 @@ impl FetcherStage {
         }
     }
 
-    fn end_queued(&mut self, site: &SiteName, reason: &str, until_ms: Millis, at: &mut At<'_>) {
+    fn end_queued(&mut self, site: &SiteName, reason: Reason, until_ms: Millis, at: &mut At<'_>) {
         let asked_ms = self.ownership.asked_ms(None);
         for queued_request in self.gates.block(site, until_ms, asked_ms, at.now) {
             match queued_request.payload {

@@ -25,6 +25,7 @@
 //! | `sitemaps` | discovery of the sitemaps of sites: pure |
 //! | `robots_cache`, `completed_dispatches` | known robots.txt files and completed dispatches: bounded |
 //! | `sniff`, `address`, `cookies` | kinds of bodies; addresses that may be dialled; cookies of one dispatch: pure |
+//! | `reason` | reasons of outcomes, a closed set: pure |
 //! | `records` | records and rows of an outcome: pure |
 //! | `archive` | responses that are page records for the archive alone: pure |
 //! | `archive_lag` | lag of the archiver, above which archived crawls pause |
@@ -56,6 +57,7 @@ mod metrics;
 mod ownership;
 mod profile;
 mod purposes;
+mod reason;
 mod records;
 mod refusals;
 mod request_flow;
@@ -74,9 +76,11 @@ mod substitute;
 mod text_hash;
 mod worker;
 
+pub use address::{Network, NetworkError, Networks};
 pub use body::PackedBody;
 pub use client::{
-    Attempt, Body, Client, ClientError, Destination, FetchError, HttpClient, HttpResponse, Measured, Purpose, Request,
+    Attempt, AuthoritiesError, Body, Client, ClientError, Destination, FetchError, HttpClient, HttpResponse, Measured,
+    Purpose, Request, read_authorities,
 };
 pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;

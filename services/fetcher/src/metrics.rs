@@ -83,18 +83,6 @@ pub(crate) const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
 /// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
-const FAILURES: [FetchError; 10] = [
-    FetchError::Dns,
-    FetchError::Connect,
-    FetchError::Tls,
-    FetchError::Timeout,
-    FetchError::Connection,
-    FetchError::Body,
-    FetchError::Private,
-    FetchError::Memory,
-    FetchError::Proxy,
-    FetchError::Internal,
-];
 const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
 #[derive(Debug, Clone)]
 pub struct FetcherMetrics {
@@ -165,7 +153,7 @@ impl FetcherMetrics {
             freezes: counter!(SUSPENSIONS, suspended, registry)?,
         };
         // A sum over errors that have not yet occurred should be 0, not absent.
-        let classes = STATUSES.into_iter().chain(FAILURES.map(FetchError::reason));
+        let classes = STATUSES.into_iter().chain(FetchError::ALL.map(FetchError::reason));
         classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
         Substitute::ALL.iter().for_each(|kind| drop(metrics.substitutes.with_label_values(&[kind.reason()])));
@@ -235,10 +223,19 @@ pub(crate) fn class_of(attempt: &Attempt) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use prometheus::proto::MetricFamily;
 
     use super::*;
+
+    /// Returns the values of the label of a metric before anything is counted.
+    pub(crate) fn labels(name: &str) -> Vec<String> {
+        let registry = Registry::new();
+        FetcherMetrics::register(&registry).unwrap();
+        let families = registry.gather();
+        let family: &MetricFamily = families.iter().find(|family| family.name() == name).unwrap();
+        family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect()
+    }
 
     #[test]
     fn the_times_of_a_request_are_counted_where_it_had_them() {
@@ -263,13 +260,6 @@ mod tests {
 
     #[test]
     fn what_has_not_happened_yet_is_counted_as_zero() {
-        let registry = Registry::new();
-        FetcherMetrics::register(&registry).unwrap();
-        let families = registry.gather();
-        let labels = |name: &str| {
-            let family: &MetricFamily = families.iter().find(|family| family.name() == name).unwrap();
-            family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
-        };
         assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (15, FINDINGS.len()));
         assert_eq!(
             (labels(OUTCOMES).len(), labels(SUBSTITUTES).len()),

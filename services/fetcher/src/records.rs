@@ -14,6 +14,7 @@ use crate::{
     body::PackedBody,
     client::{Attempt, HttpResponse, capture},
     profile::RequestProfile,
+    reason::Reason,
 };
 
 /// Maximum length of a validator that is kept for the next visit, in bytes.
@@ -23,7 +24,7 @@ const MAX_VALIDATOR_BYTES: usize = 512;
 pub(crate) fn outcome(
     active: &ActiveDispatch,
     kind: OutcomeKind,
-    reason: Option<&str>,
+    reason: Option<Reason>,
     ended_at_ms: Millis,
 ) -> Outcome {
     let dispatch = active.dispatch();
@@ -31,7 +32,7 @@ pub(crate) fn outcome(
     Outcome {
         written_at_ms: (written_at_ms != ended_at_ms).then_some(written_at_ms),
         crawl_delay_ms: active.crawl_delay_ms,
-        ..Outcome::of(dispatch, kind, reason, ended_at_ms)
+        ..Outcome::of(dispatch, kind, reason.map(Reason::name).as_deref(), ended_at_ms)
     }
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn of_own_site(active: &ActiveDispatch, outcome: &Outcome) -> Outcome
 pub(crate) fn attempted(
     active: &ActiveDispatch,
     kind: OutcomeKind,
-    reason: Option<&str>,
+    reason: Option<Reason>,
     attempt: &Attempt,
 ) -> Outcome {
     let mut outcome = outcome(active, kind, reason, attempt.ended_at_ms);
@@ -402,7 +403,7 @@ mod tests {
     #[test]
     fn whatever_a_site_answers_its_records_fit_the_smallest_limit() {
         let (active, target) = (largest(), orbweaver_url::parse(&longest(9)).unwrap());
-        let mut outcome = outcome(&active, OutcomeKind::Redirected, Some("too_many_redirects"), Millis::MIN);
+        let mut outcome = outcome(&active, OutcomeKind::Redirected, Some(Reason::TooManyRedirects), Millis::MIN);
         add_answer(&mut outcome, &answer(0), None);
         outcome.location = Some(target.to_string());
         let (found, profile) =

@@ -124,8 +124,7 @@ pub(crate) fn judge(sought: RobotsRequest<'_>, config: &FetcherConfig) -> Robots
         }
         RobotsPolicy::Follow => {
             let target = answer.location.as_deref().and_then(|to| orbweaver_url::resolve(sought.url, to).ok());
-            let allowed =
-                |url: &Url| (config.allow_private || !address::is_private(url)) && !address::has_bad_port(url);
+            let allowed = |url: &Url| !config.refuses(url) && !address::has_bad_port(url);
             target.filter(allowed).map_or_else(|| none(status), RobotsResult::Follow)
         }
         RobotsPolicy::AllowAll => none(status),

@@ -17,6 +17,7 @@ use crate::{
     config::millis,
     fetch_flow::row_of_end,
     gates::QueuedRequest,
+    reason::Reason,
     records::outcome,
     robots::{Report, RobotsRequest, RobotsResult, judge, serves_stale},
     robots_cache::CachedRobots,
@@ -24,8 +25,6 @@ use crate::{
     stage::{At, FetchTarget, FetcherStage},
     worker::Job,
 };
-
-const UNREACHABLE: &str = "robots_unreachable";
 
 impl FetcherStage {
     /// Adds a dispatch to the lookup of a robots.txt, which starts if there is none.
@@ -80,7 +79,7 @@ impl FetcherStage {
         } else if at.now > active.not_after_ms() {
             self.late(&active, at);
         } else if let Some(hold) = self.hold(&active) {
-            self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+            self.defer(&active, Reason::Held(hold), hold.retry_at_ms(at.now), at);
         } else if self.profile(&active).robots_key(&active.url) != *key {
             // The profile of its crawl has changed since.
             self.admit(active, at);
@@ -103,7 +102,7 @@ impl FetcherStage {
         };
         let site: SiteName = self.config.wide_domains.site_of(&url).into();
         if self.controls.is_frozen(&site) {
-            return self.defer_lookup(key, Hold::Frozen.name(), Hold::Frozen.retry_at_ms(at.now), at);
+            return self.defer_lookup(key, Reason::Held(Hold::Frozen), Hold::Frozen.retry_at_ms(at.now), at);
         }
         let own = lookup.dispatch_of(&site).map(|active| (active.ready.interval_ms, active.partition()));
         let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
@@ -123,7 +122,7 @@ impl FetcherStage {
         let Err((_, until_ms)) = self.gates.push(&site, queued_request, asked_ms, at.now) else { return };
         match self.lookups.get_mut(key).and_then(|lookup| lookup.stale.take()) {
             Some(stale) => self.apply_stale(key, &stale, at),
-            None => self.defer_lookup(key, "blocked", until_ms, at),
+            None => self.defer_lookup(key, Reason::Blocked, until_ms, at),
         }
     }
 
@@ -142,7 +141,7 @@ impl FetcherStage {
             lookup.waiting = left;
         }
         for (active, hold) in held {
-            self.defer(&active, hold.name(), hold.retry_at_ms(at.now), at);
+            self.defer(&active, Reason::Held(hold), hold.retry_at_ms(at.now), at);
         }
     }
 
@@ -150,7 +149,7 @@ impl FetcherStage {
     pub(crate) fn robots_answered(&mut self, key: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         if let Err(failure @ (FetchError::Memory | FetchError::Proxy)) = attempt.result {
             let retry_at_ms = attempt.ended_at_ms.saturating_add(OWN_RETRY_MS);
-            return self.defer_lookup(key, failure.reason(), retry_at_ms, at);
+            return self.defer_lookup(key, Reason::Failed(failure), retry_at_ms, at);
         }
         let Some(lookup) = self.lookups.get(key) else { return };
         let sought = RobotsRequest { key, url, attempt, lookup, tries: self.robots.tries(key) };
@@ -232,7 +231,8 @@ impl FetcherStage {
                 self.ask_robots_at(key, target, at);
             }
             RobotsResult::Failing { tries, retry_at_ms, block } => {
-                let (finding, reason) = if block.is_some() { ("blocked", "blocked") } else { ("failing", UNREACHABLE) };
+                let (finding, reason) =
+                    if block.is_some() { ("blocked", Reason::Blocked) } else { ("failing", Reason::RobotsUnreachable) };
                 self.metrics.robots(finding);
                 self.robots.insert(key, CachedRobots::Failing(tries), retry_at_ms, 0);
                 self.report(key, Report { block, ..report }, Some(retry_at_ms), at);
@@ -242,7 +242,7 @@ impl FetcherStage {
                 self.metrics.robots("private");
                 self.robots.insert(key, CachedRobots::Private, self.none_until_ms(at.now), 0);
                 for active in self.lookups.end(key) {
-                    self.refuse(&active, "private_address", at);
+                    self.refuse(&active, Reason::Failed(FetchError::Private), at);
                 }
             }
             RobotsResult::UnknownHost => {
@@ -262,7 +262,7 @@ impl FetcherStage {
 
     /// Ends a dispatch whose host does not exist, without a request.
     pub(crate) fn end_unknown_host(&mut self, active: &ActiveDispatch, at: &mut At<'_>) {
-        self.end_passing(active, Verdict::Gone(FetchError::UnknownHost.reason().into()), None, at);
+        self.end_passing(active, &Verdict::Gone(Reason::Failed(FetchError::UnknownHost)), None, at);
     }
 
     /// Ends one of the waiting dispatches with the report of an unsuccessful request, and applies a block. The report
@@ -272,7 +272,7 @@ impl FetcherStage {
     fn report(&mut self, key: &str, report: Report<'_>, retry_at_ms: Option<Millis>, at: &mut At<'_>) {
         if let Some(active) = self.take_reporter(key, report.site) {
             let kind = if retry_at_ms.is_some() { OutcomeKind::Deferred } else { OutcomeKind::Refused };
-            let mut outcome = outcome(&active, kind, Some(UNREACHABLE), report.attempt.ended_at_ms);
+            let mut outcome = outcome(&active, kind, Some(Reason::RobotsUnreachable), report.attempt.ended_at_ms);
             outcome.retry_at_ms = retry_at_ms;
             let mut steps = row_of_end(&outcome, None);
             if kind == OutcomeKind::Deferred && active.is_of(report.site) {
@@ -295,7 +295,7 @@ impl FetcherStage {
     }
 
     /// Defers all dispatches that wait for a robots.txt; their next delivery starts a new lookup.
-    pub(crate) fn defer_lookup(&mut self, key: &str, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
+    pub(crate) fn defer_lookup(&mut self, key: &str, reason: Reason, retry_at_ms: Millis, at: &mut At<'_>) {
         for active in self.lookups.end(key) {
             self.defer(&active, reason, retry_at_ms, at);
         }

@@ -7,7 +7,7 @@ use orbweaver_settings::Rate;
 use orbweaver_stage::SystemClock;
 use orbweaver_url::WideDomains;
 
-use crate::{FetchWorker, FetcherConfig, FetcherMetrics, FetcherStage, HttpClient, archive_lag::LagWatch};
+use crate::{ClientError, FetchWorker, FetcherConfig, FetcherMetrics, FetcherStage, HttpClient, archive_lag::LagWatch};
 
 /// The fetcher as a process.
 #[derive(Debug)]
@@ -38,7 +38,10 @@ impl Service for FetcherService {
         let Self(config) = self;
         let metrics = FetcherMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let clock = Arc::new(SystemClock);
-        let client = HttpClient::new(&config, clock.clone()).map_err(ServiceError::start)?;
+        let client = HttpClient::new(&config, clock.clone()).map_err(|error| match error {
+            ClientError::Authorities(error) => ServiceError::Configuration(format!("`fetcher.tls_ca`: {error}")),
+            error => ServiceError::start(error),
+        })?;
         let lag_gauge = metrics.archive_lag.clone();
         let stage = FetcherStage::new(config, metrics, Arc::default());
         let lag = LagWatch::new(Arc::clone(&stage.archive_lag), lag_gauge);

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crawl::{
     archive_to::ArchiveTo,
+    intranet::IntranetOptions,
     order, purpose,
     revisit::{self, RevisitOption},
 };
@@ -145,9 +146,8 @@ pub struct CrawlArgs {
     /// most N of each page or style sheet [default with the option: 500]. Only --exclude applies to it. Requires --warc.
     #[arg(long, value_name = "N", requires = "warc", num_args = 0..=1, require_equals = true, default_missing_value = "500", value_parser = clap::value_parser!(u32).range(1..))]
     pub requisites: Option<u32>,
-    /// Also fetch from private and loopback addresses.
-    #[arg(long)]
-    pub allow_private: bool,
+    #[command(flatten)]
+    pub intranet: IntranetOptions,
     /// Also follow links marked nofollow.
     #[arg(long)]
     pub follow_nofollow: bool,

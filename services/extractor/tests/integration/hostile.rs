@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use orbweaver_extractor::{Extracted, ExtractorConfig, PageInput, extract};
+use orbweaver_messages::Markdown;
 use proptest::prelude::*;
 use url::Url;
 
@@ -98,6 +99,46 @@ fn depth_and_unclosed_elements_cost_no_more_than_their_bytes() {
         many("<meta http-equiv=refresh content='0;url=x'>"),
     ] {
         check(&read(body.as_bytes(), &options()), &options());
+    }
+}
+
+/// A parser that builds a tree reopens all open formatting elements in each paragraph, and moves misplaced content of a
+/// table in front of it: with a hundred thousand of them it would not end.
+#[test]
+fn misnested_formatting_and_tables_cost_no_more_than_their_bytes() {
+    let everything = ExtractorConfig {
+        main_text: true,
+        markdown: Markdown::Images,
+        facts: true,
+        near_duplicates: true,
+        max_links: 1_000_000,
+        max_links_bytes: 64 << 20,
+        ..ExtractorConfig::default()
+    };
+    let link = "<a href=x>y";
+    for (piece, links) in [
+        ("<a href=x>y<table>", 1),
+        ("<a href=x>y<table><tr><td>z", 1),
+        ("<table>y<a href=x>y<tr>z<td>", 1),
+        ("<table><tr><td><table>y<b>", 0),
+        ("<table><b><tr><i><td></b>y</i></table>", 0),
+        ("<p><b>y<p><b>y", 0),
+        ("<p><b><i><u>y</p></b></u></i><a href=x>y", 1),
+        ("<b><a href=x>y<p></b>", 1),
+        ("<font color=red><div>y</font>", 0),
+        ("<nobr>y<nobr>", 0),
+        ("<select><option>y<table><a href=x>y", 1),
+        ("<ul><li><a href=x>y<ul><p></li>", 1),
+        ("<svg><desc><table>y<math><mtext><b>", 0),
+        ("<h1><h2>y</h1><button>y<button>", 0),
+    ] {
+        let count = 2_000_000 / piece.len();
+        let body = piece.repeat(count) + link;
+        let page = read(body.as_bytes(), &everything);
+        check(&page, &everything);
+        assert_eq!(page.links_total, links * count + 1, "{piece}");
+        let texts = piece.matches(['y', 'z']).count() * count + 1;
+        assert!(page.text_bytes >= texts, "{piece}: {} bytes of text, not {texts}", page.text_bytes);
     }
 }
 

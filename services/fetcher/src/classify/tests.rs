@@ -27,7 +27,7 @@ fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
     Attempt { requested_at_ms: NOW - 200, answered_at_ms: NOW - 100, ended_at_ms: NOW, measured, result }
 }
 
-fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpResponse, FetchError>) -> Verdict {
+pub(crate) fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpResponse, FetchError>) -> Verdict {
     let url = Url::parse(&dispatch.context.url).unwrap();
     let ready = ReadyDispatch { not_before_ms: NOW, interval_ms: 0, crawl_interval_ms: 0, dispatch: dispatch.clone() };
     let tp = TopicPartition::new(topic::READY, 0);
@@ -36,7 +36,7 @@ fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpRespons
     classify(&active, &attempt(result))
 }
 
-fn answered(status: u16) -> HttpResponse {
+pub(crate) fn answered(status: u16) -> HttpResponse {
     HttpResponse { status, body: Body::Read { bytes: vec![], truncated: false }, ..HttpResponse::default() }
 }
 
@@ -97,7 +97,7 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
     let first = dispatch("https://a.example/x", 1, NOW);
     assert_eq!(
         verdict_of(&first, &[], Err(FetchError::UnknownHost)),
-        Verdict::Gone("dns".into()),
+        Verdict::Gone(Reason::Failed(FetchError::UnknownHost)),
         "no name server knows it"
     );
     assert_eq!(verdict_of(&last, &[], Err(FetchError::Private)), Verdict::Refused("private_address".into()));

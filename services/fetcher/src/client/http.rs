@@ -12,21 +12,23 @@ use futures::{FutureExt, TryStreamExt as _, future::BoxFuture};
 use orbweaver_messages::{Millis, PageKind, ProxyUrl};
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
-    ClientBuilder, Method, Response,
+    Certificate, ClientBuilder, Method, Response,
     dns::{Addrs, Name, Resolve, Resolving},
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
-    Attempt, Body, Client, Destination, FetchError, HttpResponse, Measured, Purpose, Request, capture,
+    Attempt, AuthoritiesError, Body, Client, Destination, FetchError, HttpResponse, Measured, Purpose, Request,
+    capture,
     decoding::{self, ACCEPTED, Codings},
     measured::{self, Meters},
     pins::{ConnectionTimes, Pinned, Pins},
     proxies::{self, ProxyClients, ProxyHosts},
+    read_authorities,
     resolver::Resolver,
 };
-use crate::{address, config::FetcherConfig, profile::RequestProfile, purposes, sniff::Candidates, substitute};
+use crate::{config::FetcherConfig, profile::RequestProfile, purposes, sniff::Candidates, substitute};
 
 /// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
 /// connections to many sites with one page each do not accumulate.
@@ -52,6 +54,8 @@ const MAX_VALUE_BYTES: usize = 8192;
 pub enum ClientError {
     #[error("cannot build the HTTP client: {0}")]
     Http(#[from] reqwest::Error),
+    #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
     #[error("cannot build the resolver: {0}")]
     Resolver(#[from] hickory_resolver::net::NetError),
 }
@@ -64,15 +68,18 @@ pub struct HttpClient {
     hosts: Hosts,
     clock: Arc<dyn Clock>,
     config: FetcherConfig,
+    /// Trusted in addition to those of the system.
+    authorities: Vec<Certificate>,
 }
 
 impl HttpClient {
-    /// Builds the client.
+    /// Builds the client. Reads the file of authorities, if one is configured.
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
         let hosts = Hosts::new(config);
-        let client = builder(config, hosts.clone()).build()?;
-        let proxied = ProxyClients::default();
-        Ok(Self { client, proxied, resolver: Resolver::new(config)?, hosts, clock, config: config.clone() })
+        let authorities = read_authorities(config.tls_ca.as_deref())?;
+        let client = builder(config, hosts.clone()).tls_certs_merge(authorities.clone()).build()?;
+        let (proxied, resolver) = (ProxyClients::default(), Resolver::new(config)?);
+        Ok(Self { client, proxied, resolver, hosts, clock, config: config.clone(), authorities })
     }
 
     /// Returns the client for a proxy, or the one without.
@@ -81,7 +88,8 @@ impl HttpClient {
         self.proxied.get(proxy, |url| {
             let hosts = Arc::new(self.hosts.clone());
             let resolver = ProxyHosts { proxy: url.host_str().unwrap_or_default().into(), hosts };
-            builder(&self.config, resolver).proxy(proxies::proxy(url)?).build()
+            let builder = builder(&self.config, resolver).tls_certs_merge(self.authorities.clone());
+            builder.proxy(proxies::proxy(url)?).build()
         })
     }
 
@@ -208,7 +216,7 @@ impl HttpClient {
     /// Builds the request; `None` if its address is not public.
     fn prepare(&self, request: Request) -> Option<reqwest::Request> {
         let Request { mut url, cookie, known, profile, .. } = request;
-        if !self.config.allow_private && address::is_private(&url) {
+        if self.config.refuses(&url) {
             return None;
         }
         // User info before an `@` is never sent as a password. Neither call fails for a URL that has a host.

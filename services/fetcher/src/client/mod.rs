@@ -1,5 +1,6 @@
 //! The client, which sends single requests.
 
+mod authorities;
 pub(crate) mod capture;
 mod decoding;
 mod http;
@@ -17,6 +18,7 @@ use orbweaver_messages::{Capture, Millis, PageKind, PageVersion};
 use orbweaver_stage::Reservation;
 use orbweaver_url::Url;
 
+pub use authorities::{AuthoritiesError, read_authorities};
 pub(crate) use http::FIRST_BYTES;
 pub use http::{ClientError, HttpClient};
 pub use measured::Measured;
@@ -160,6 +162,21 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// All failures.
+    pub const ALL: [Self; 11] = [
+        Self::Dns,
+        Self::UnknownHost,
+        Self::Connect,
+        Self::Tls,
+        Self::Timeout,
+        Self::Connection,
+        Self::Body,
+        Self::Private,
+        Self::Memory,
+        Self::Proxy,
+        Self::Internal,
+    ];
+
     /// Returns the stable word for outcomes and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {

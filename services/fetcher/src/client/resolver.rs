@@ -20,7 +20,7 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use super::FetchError;
 use crate::{
-    address::{is_localhost, refusal},
+    address::{Networks, is_localhost, refusal},
     config::FetcherConfig,
 };
 
@@ -62,6 +62,8 @@ pub(crate) struct Resolver {
     timeout: Duration,
     /// Whether to return all addresses.
     allow_private: bool,
+    /// Networks whose addresses are returned although they are not public.
+    networks: Networks,
     /// Families of addresses, in the order in which they are looked up.
     families: [RecordType; 2],
 }
@@ -95,6 +97,7 @@ impl Resolver {
             permits: Semaphore::new(config.dns_concurrency),
             timeout: config.dns_timeout,
             allow_private: config.allow_private,
+            networks: config.allow_networks.clone(),
             families: families(),
         })
     }
@@ -159,7 +162,8 @@ impl Resolver {
     }
 
     fn refusal(&self, address: IpAddr) -> Option<&'static str> {
-        if self.allow_private { None } else { refusal(address) }
+        let is_permitted = self.allow_private || self.networks.contains(address);
+        if is_permitted { None } else { refusal(address) }
     }
 
     /// Returns the addresses that may be dialled, `avoid` last.

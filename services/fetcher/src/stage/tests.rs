@@ -35,6 +35,7 @@ mod robots;
 mod robots_reports;
 mod sitemaps;
 mod substitutes;
+mod unknown_hosts;
 
 const START: Millis = 10_000_000;
 const PARTITIONS: Partition = 4;

@@ -1,12 +1,7 @@
 //! Connections that break, close or are not what they should be.
 
-use std::sync::Arc;
-
 use futures::future::join_all;
 use orbweaver_fetcher::FetchError;
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use super::{
     client::{Asker, config},
@@ -82,23 +77,6 @@ async fn what_is_no_tls_is_a_failure_of_tls() {
         let asked = Asker::new(&config()).ask(&format!("https://{}/", server.address)).await;
         assert_eq!(asked.failure(), FetchError::Tls, "{bytes:?}");
     }
-}
-
-#[tokio::test]
-async fn a_certificate_that_no_authority_signed_is_a_failure_of_tls() {
-    let file = |name: &str| std::fs::read(format!("tests/hostile/vectors/self_signed.{name}.der")).unwrap();
-    let key = PrivateKeyDer::Pkcs8(file("key").into());
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let tls = tls.with_no_client_auth().with_single_cert(vec![file("certificate").into()], key).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        TlsAcceptor::from(Arc::new(tls)).accept(stream).await.map(|_| ()).map_err(|error| error.to_string())
-    });
-    assert_eq!(Asker::new(&config()).ask(&format!("https://{address}/")).await.failure(), FetchError::Tls);
-    assert!(server.await.unwrap().unwrap_err().contains("alert"), "the client accepted or ignored it");
 }
 
 #[tokio::test]

@@ -4,12 +4,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod certificates;
 mod client;
 mod connections;
 mod content_types;
 mod encodings;
 mod headers;
 mod lengths;
+mod networks;
 mod responses;
 mod server;
 mod slow;

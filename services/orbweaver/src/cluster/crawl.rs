@@ -83,7 +83,9 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     let settings = [
         ("--demo", args.demo, "the demonstration runs in one process"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
-        ("--allow-private", args.allow_private, "set `fetcher.allow_private` of the services"),
+        ("--allow-private", args.intranet.allow_private, "set `fetcher.allow_private` of the services"),
+        ("--allow-network", !args.intranet.allow_network.is_empty(), "set `fetcher.allow_networks` of the services"),
+        ("--ca-file", args.intranet.ca_file.is_some(), "set `fetcher.tls_ca` of the services"),
         ("--warc=s3://BUCKET/PREFIX", is_uploading, "set `archiver.upload` of the archiver, and give --warc"),
         ("--other-links", args.other_links, "set `extractor.other_links` of the services"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),

@@ -7,6 +7,7 @@
 pub mod archive_to;
 pub mod definition;
 mod headers;
+pub mod intranet;
 pub mod monitor;
 pub mod order;
 pub mod pipeline;

@@ -247,6 +247,8 @@ impl Pipeline {
             archive: settings.warc,
             requisites: settings.requisites,
             allow_private: settings.allow_private,
+            allow_networks: settings.allow_networks.clone().into(),
+            tls_ca: settings.ca_file.clone(),
             default_interval_ms: settings.rate.interval_ms(),
             wide_domains: wide(settings)?,
             record_limit: self.log.record_limit(),

@@ -149,7 +149,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     if summary.urls.answered() == 0 {
         let reasons = super::progress::outcomes(&summary.urls).join(", ");
         let private = summary.urls.refused.contains_key("private_address");
-        let hint = if private { "; --allow-private also fetches from private addresses" } else { "" };
+        let hint = if private { "; --allow-network and --allow-private also fetch from private addresses" } else { "" };
         let reasons = if reasons.is_empty() { "none is a valid URL to crawl".to_owned() } else { reasons };
         return Err(Failure::NoSeed(format!(
             "no seed could be fetched ({}): {reasons}{hint}; see {}",

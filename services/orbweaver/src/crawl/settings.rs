@@ -85,6 +85,12 @@ pub struct Settings {
     #[serde(default)]
     pub requisites: Option<u32>,
     pub allow_private: bool,
+    /// Networks whose addresses are permitted.
+    #[serde(default)]
+    pub allow_networks: Vec<String>,
+    /// File with additional certificate authorities.
+    #[serde(default)]
+    pub ca_file: Option<String>,
     pub follow_nofollow: bool,
     pub html: bool,
     #[serde(default)]
@@ -144,7 +150,9 @@ impl Settings {
             warc: args.warc.is_some(),
             warc_upload: args.warc.as_ref().and_then(ArchiveTo::bucket),
             requisites: args.requisites,
-            allow_private: args.allow_private || args.demo,
+            allow_private: args.intranet.allow_private || args.demo,
+            allow_networks: args.intranet.networks(),
+            ca_file: args.intranet.authorities()?,
             follow_nofollow: args.follow_nofollow,
             html: args.html,
             main_text: args.main_text,
@@ -173,6 +181,8 @@ impl Settings {
         let upload = args.warc.as_ref().and_then(ArchiveTo::bucket);
         check.given("--warc", self.warc_upload.as_ref(), upload.as_ref());
         check.given("--requisites", self.requisites, args.requisites);
+        check.given("--ca-file", self.ca_file.as_ref(), args.intranet.ca_file.as_ref());
+        check.list("--allow-network", &self.allow_networks, &args.intranet.networks());
         let purpose = purpose::given(&args.purpose)?;
         check.given("--purpose", Some(purpose::shown(&self.purpose)), purpose.as_deref().map(purpose::shown));
         let shown = |proxy: Option<&String>| proxy.map_or_else(|| "not given".to_owned(), String::clone);
@@ -193,7 +203,7 @@ impl Settings {
             ("--sitemaps", self.sitemaps, args.sitemaps),
             ("--feeds", self.feeds, args.feeds),
             ("--warc", self.warc, args.warc.is_some()),
-            ("--allow-private", self.allow_private, args.allow_private),
+            ("--allow-private", self.allow_private, args.intranet.allow_private),
             ("--follow-nofollow", self.follow_nofollow, args.follow_nofollow),
             ("--html", self.html, args.html),
             ("--main-text", self.main_text, args.main_text),

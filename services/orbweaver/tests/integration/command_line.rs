@@ -131,6 +131,8 @@ mod cluster {
         let options = [
             ("--concurrency", Some("2")),
             ("--allow-private", None),
+            ("--allow-network", Some("10.0.0.0/8")),
+            ("--ca-file", Some("authorities.pem")),
             ("--follow-nofollow", None),
             ("--other-links", None),
             ("--header", Some("X-Api-Key: x")),

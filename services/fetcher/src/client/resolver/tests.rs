@@ -282,6 +282,27 @@ async fn only_public_addresses_are_returned_and_a_name_with_others_only_is_refus
 }
 
 #[tokio::test]
+async fn addresses_of_permitted_networks_are_returned_with_the_public_ones_and_no_others() {
+    let server = NameServer::start(|name, family| match (name, family) {
+        ("intranet.example.", RecordType::A) => Reply::Records(vec![data("192.168.0.1"), data("10.1.2.3")], 60),
+        ("mixed.example.", RecordType::A) => Reply::Records(vec![data("10.1.2.3"), data(PUBLIC)], 60),
+        (_, RecordType::A) => Reply::Records(vec![data("192.168.0.1"), data("169.254.169.254")], 60),
+        _ => Reply::Records(vec![data("fd00::1"), data("::1")], 60),
+    })
+    .await;
+    let networks = ["10.0.0.0/8", "127.0.0.0/8"].map(str::to_owned).to_vec();
+    let resolver = Resolver {
+        families: [RecordType::A, RecordType::AAAA],
+        ..Resolver::new(&FetcherConfig { allow_networks: networks.into(), ..server.config() }).unwrap()
+    };
+    assert_eq!(resolver.look_up("intranet.example", None).await.unwrap(), [ip("10.1.2.3")]);
+    assert_eq!(resolver.look_up("mixed.example", None).await.unwrap(), [ip("10.1.2.3"), ip(PUBLIC)]);
+    assert_eq!(resolver.look_up("localhost", None).await.unwrap(), [ip("127.0.0.1")]);
+    let error = resolver.look_up("other.example", None).await.unwrap_err();
+    assert_eq!(error.failure(), FetchError::Private, "{error}");
+}
+
+#[tokio::test]
 async fn a_public_name_with_the_address_of_this_machine_is_refused_whatever_its_spelling() {
     let server = NameServer::start(|_, family| match family {
         RecordType::A => Reply::Records(vec![data("127.0.0.1")], 60),
@@ -338,6 +359,29 @@ async fn an_address_to_be_avoided_comes_last_and_the_other_family_before_it() {
     assert_eq!(resolver.look_up("two.example", avoid).await.unwrap(), [ip(OTHER), ip(PUBLIC)]);
     assert_eq!(resolver.look_up("both.example", avoid).await.unwrap(), [ip(PUBLIC_V6), ip(PUBLIC)]);
     assert_eq!(resolver.look_up("one.example", avoid).await.unwrap(), [ip(PUBLIC)]);
+}
+
+#[tokio::test]
+async fn names_that_do_not_exist_take_no_more_of_the_cache_than_configured() {
+    const NAMES: usize = 5000;
+    let server = NameServer::start(|_, _| Reply::None(ResponseCode::NXDomain, 600)).await;
+    let again = async |dns_cache_entries: u64| {
+        let minute = Duration::from_mins(1);
+        let config = FetcherConfig { dns_cache_entries, dns_min_negative_ttl: minute, ..server.config() };
+        let resolver = Resolver::new(&config).unwrap();
+        let pass = async || {
+            server.queries.lock().unwrap().clear();
+            let names = (0..NAMES).map(|number| format!("h{number}.example"));
+            let found = join_all(names.map(async |name| resolver.look_up(&name, None).await)).await;
+            assert!(found.iter().all(|found| matches!(found, Err(ResolveError::Unknown(_)))));
+            server.queries.lock().unwrap().len()
+        };
+        assert_eq!(pass().await, NAMES);
+        NAMES - pass().await
+    };
+    assert_eq!(again(2 * NAMES as u64).await, NAMES, "all answers were cached");
+    let cached = again(100).await;
+    assert!(cached <= 200, "{cached} answers were cached");
 }
 
 #[tokio::test]

@@ -274,6 +274,30 @@ fn what_must_not_be_requested_is_refused_before_anything_is_asked() {
 }
 
 #[test]
+fn a_permitted_network_permits_its_addresses_and_no_other_check_is_switched_off() {
+    let allow_networks = || vec!["10.0.0.0/8".to_owned()].into();
+    let config = || FetcherConfig { ignore_robots: true, allow_networks: allow_networks(), ..FetcherConfig::default() };
+    for (url, reason) in [
+        ("http://127.1/", "private_address"),
+        ("http://169.254.169.254/", "private_address"),
+        ("http://[::1]/", "private_address"),
+        ("http://10.0.0.1:25/", "port"),
+    ] {
+        let mut around = Surroundings::new(config());
+        around.request(url, 1);
+        assert_eq!((around.asked(), around.kinds()), (vec![], vec![some(OutcomeKind::Refused, reason)]), "{url}");
+    }
+    for url in ["http://10.0.0.1/", "http://[::ffff:10.9.9.9]/", "https://10.0.0.1:8443/"] {
+        let mut around = Surroundings::new(config());
+        let url = orbweaver_url::parse(url).unwrap();
+        around.client.on(url.as_str(), moved("file:///etc/passwd", &[]));
+        around.request(url.as_str(), 1);
+        assert_eq!(around.asked(), [url.as_str()]);
+        assert_eq!(around.kinds(), [some(OutcomeKind::Gone, "bad_redirect")], "{url}: its redirect has another scheme");
+    }
+}
+
+#[test]
 fn a_rejected_dispatch_ends_as_gone_in_its_own_partition() {
     let around = Surroundings::unlimited();
     let ready = around.ready("https://a.example/1", 1);
