@@ -52,7 +52,7 @@ const OWNERS: [(&str, &[&str]); 18] = [
     ("axum", &["orbweaver-process"]),
     ("toml", &["orbweaver-process"]),
     ("reqwest", &["orbweaver-fetcher"]),
-    ("hyper", &["orbweaver-toyweb"]),
+    ("hyper", &["orbweaver-toyweb", "orbweaver-fetcher"]),
     ("encoding_rs", &["orbweaver-extractor", "orbweaver-sitemaps"]),
     ("object_store", &["orbweaver-bucket", "orbweaver-archiver", "orbweaver"]),
     ("quick-xml", &["orbweaver-sitemaps"]),

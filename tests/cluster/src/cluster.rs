@@ -1,6 +1,6 @@
 //! Topics, keyspace, instances, seeds, completion.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 use scylla::statement::Statement;
+use scylla::value::CqlTimestamp;
 use tempfile::TempDir;
 use tokio::time::{Instant, interval};
 
@@ -161,21 +162,22 @@ impl Cluster {
 
     /// Returns the canonical URLs of all pages with a row in the CQL server, unordered.
     pub async fn stored_pages(&self) -> Result<Vec<String>> {
-        self.select("SELECT key FROM", "pages").await
+        let keys: Vec<(String,)> = self.select("SELECT key FROM", "pages").await?;
+        Ok(keys.into_iter().map(|(key,)| key).collect())
     }
 
     /// Returns the URLs that have rows in this table of the CQL server.
     pub async fn stored_urls(&self, table: &str) -> Result<BTreeSet<Fingerprint>> {
-        let keys: Vec<Vec<u8>> = self.select("SELECT DISTINCT fingerprint FROM", table).await?;
+        let keys: Vec<(Vec<u8>,)> = self.select("SELECT DISTINCT fingerprint FROM", table).await?;
         keys.into_iter()
-            .map(|key| Ok(Fingerprint(key.try_into().map_err(|_| anyhow!("a key of another length"))?)))
+            .map(|(key,)| Ok(Fingerprint(key.try_into().map_err(|_| anyhow!("a key of another length"))?)))
             .collect()
     }
 
-    /// Reads one column of all rows of a table.
-    async fn select<T>(&self, select: &str, table: &str) -> Result<Vec<T>>
+    /// Reads columns of all rows of a table.
+    async fn select<R>(&self, select: &str, table: &str) -> Result<Vec<R>>
     where
-        (T,): for<'a> DeserializeRow<'a, 'a>,
+        R: for<'a> DeserializeRow<'a, 'a>,
     {
         let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;
         // A missing value of a row is a tombstone, of which the server reads a limited number at a time.
@@ -183,8 +185,8 @@ impl Cluster {
         let (mut values, mut state) = (vec![], PagingState::start());
         loop {
             let (rows, next) = session.query_single_page(select.clone(), (), state).await?;
-            for row in rows.into_rows_result()?.rows::<(T,)>()? {
-                values.push(row?.0);
+            for row in rows.into_rows_result()?.rows::<R>()? {
+                values.push(row?);
             }
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(more) => state = more,
@@ -280,6 +282,21 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// Returns the locations of archived responses in the store that count: file, offset and length.
+    pub async fn locations(&self) -> Result<BTreeSet<(String, i64, i64)>> {
+        type Row = (Vec<u8>, CqlTimestamp, i64, String, i64, i64);
+        let select = "SELECT fingerprint, at, epoch, file, record_offset, record_length FROM";
+        let rows: Vec<Row> = self.select(select, "captures").await?;
+        let mut latest = BTreeMap::new();
+        for (fingerprint, at, epoch, file, offset, length) in rows {
+            let counted = latest.entry((fingerprint, at.0)).or_insert_with(|| (epoch, (file.clone(), offset, length)));
+            if counted.0 < epoch {
+                *counted = (epoch, (file, offset, length));
+            }
+        }
+        Ok(latest.into_values().map(|(_, location)| location).collect())
     }
 
     /// Deletes topics and keyspace.

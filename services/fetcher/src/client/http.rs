@@ -22,6 +22,7 @@ use super::{
     Attempt, AuthoritiesError, Body, Client, Destination, FetchError, HttpResponse, Measured, Purpose, Request,
     capture,
     decoding::{self, ACCEPTED, Codings},
+    descriptors::raise_limit,
     measured::{self, Meters},
     pins::{ConnectionTimes, Pinned, Pins},
     proxies::{self, ProxyClients, ProxyHosts},
@@ -73,8 +74,10 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Builds the client. Reads the file of authorities, if one is configured.
+    /// Builds the client. Reads the file of authorities, if one is configured, and raises the limit of open files of the
+    /// process.
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+        raise_limit();
         let hosts = Hosts::new(config);
         let authorities = read_authorities(config.tls_ca.as_deref())?;
         let client = builder(config, hosts.clone()).tls_certs_merge(authorities.clone()).build()?;

@@ -3,6 +3,7 @@
 mod authorities;
 pub(crate) mod capture;
 mod decoding;
+mod descriptors;
 mod http;
 mod measured;
 mod pins;

@@ -224,7 +224,7 @@ fn each_service_lists_its_keys_and_its_port_is_its_own() {
         let text = listed(&settings);
         assert!(text.contains("kafka.brokers  (ORBWEAVER_KAFKA__BROKERS)"), "{text}");
         assert!(text.contains(&format!("default: {listen}\n")) && ports.insert(listen), "{text}");
-        assert_eq!(text.contains("cql.nodes"), ["fetcher", "extractor"].contains(&name));
+        assert_eq!(text.contains("cql.nodes"), ["fetcher", "extractor", "archiver"].contains(&name));
         assert_eq!(text.contains("rate_limiter.rate"), ["frontier", "rate-limiter", "fetcher"].contains(&name));
     }
 }

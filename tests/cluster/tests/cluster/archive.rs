@@ -1,11 +1,11 @@
 //! The archive of a crawl on a cluster.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Plan, Service};
 use orbweaver_log::{Log as _, topic_partitions};
 use orbweaver_messages::topic;
@@ -27,6 +27,23 @@ fn files(archive: &Path, closed: bool) -> Vec<String> {
     let files = std::fs::read_dir(archive.join("web")).into_iter().flatten().flatten();
     let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.contains(".warc.gz") && (!closed || !name.ends_with(".open"))).collect()
+}
+
+/// Returns file, offset and length of the lines of an archive's indexes, without those of robots.txt files.
+fn indexed(archive: &Path) -> Result<BTreeSet<(String, i64, i64)>> {
+    let mut indexed = BTreeSet::new();
+    for file in files(archive, true) {
+        let index = archive.join("web").join(file.replace(".warc.gz", ".cdxj"));
+        for line in std::fs::read_to_string(index)?.lines() {
+            let fields: serde_json::Value = serde_json::from_str(&line[line.find('{').context("no fields")?..])?;
+            let [url, offset, length] =
+                ["url", "offset", "length"].map(|name| fields[name].as_str().unwrap_or_default());
+            if !url.contains("/robots") {
+                indexed.insert((format!("web/{file}"), offset.parse()?, length.parse()?));
+            }
+        }
+    }
+    Ok(indexed)
 }
 
 /// Waits until the archiver's group has committed all pages, and no file is open.
@@ -126,6 +143,17 @@ async fn two_archivers_that_are_killed_repeatedly_archive_every_response_once() 
     }
     let different: Vec<_> = counts.iter().filter(|(_, [sent, kept])| sent != kept).take(10).collect();
     ensure!(different.is_empty() && counts.len() > 2_500, "{}: sent and archived: {different:?}", counts.len());
+    let mut indexed_in_all = BTreeSet::new();
+    for archive in archives {
+        indexed_in_all.append(&mut indexed(archive)?);
+    }
+    let located = cluster.locations().await?;
+    let different: Vec<_> = located.symmetric_difference(&indexed_in_all).take(10).collect();
+    ensure!(
+        different.is_empty() && located.len() > 2_500,
+        "{}: located or indexed alone: {different:?}",
+        located.len()
+    );
     let closed = archives.map(|archive| files(archive, true).len());
     println!("{} responses in {closed:?} files; {open_files} were open at a kill", counts.len());
     cluster.remove().await
