@@ -264,7 +264,7 @@ impl Rows {
         assert_eq!(store.links(fingerprint).await.unwrap().as_ref(), Some(&self.links));
         assert_eq!(store.redirect(fingerprint).await.unwrap().as_ref(), Some(&self.redirect));
         assert_eq!(store.robots(&self.robots.authority).await.unwrap().as_ref(), Some(&self.robots));
-        assert_eq!(store.captures(fingerprint, 1).await.unwrap(), [self.capture.clone()]);
+        assert_eq!(store.captures(fingerprint, 1).await.unwrap(), std::slice::from_ref(&self.capture));
     }
 }
 

@@ -82,7 +82,7 @@ async fn descriptors_and_tasks_of_requests_to_many_hosts_end_with_them_and_excee
     let profile = Arc::new(RequestProfile::of(&config));
     // Fewer than the connections that are kept.
     let limit = Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) };
-    setrlimit(Resource::Nofile, limit.clone()).unwrap();
+    setrlimit(Resource::Nofile, limit).unwrap();
     let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
     assert_eq!(getrlimit(Resource::Nofile).current, limit.maximum);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
