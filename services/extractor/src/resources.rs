@@ -98,8 +98,8 @@ pub(crate) fn of_css(css: &str, mut each: impl FnMut(Resource<'_>)) {
     });
 }
 
-/// Passes each URL of a start tag to `each`, except that of a link to a page. Returns `true` if one was left out because
-/// its attribute is too long.
+/// Passes each URL of a start tag to `each`, except that of a link to a page. Returns `true` if one was left out,
+/// because of the length of its attribute.
 fn of_tag(name: &[u8], attributes: &Attributes, mut each: impl FnMut(Resource<'_>)) -> bool {
     use Attribute::{Background, Data, Href, ImageSrcset, Poster, Src, Srcset, XlinkHref};
     use LinkKind::{Frame, Image, Media, Object, Script};

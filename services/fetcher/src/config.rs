@@ -104,7 +104,7 @@ pub struct FetcherConfig {
     /// File with certificates (PEM) of authorities that are trusted in addition to those of the operating system, such as
     /// that of an intranet.
     ///
-    /// It is read at the start, applies to proxies too, and has at most 1 MiB.
+    /// Read at the start, and applied to proxies too; at most 1 MiB.
     pub tls_ca: Option<String>,
     /// Lifetime of a cached robots.txt whose Cache-Control has no `max-age` (a `max-age` applies from ten minutes to
     /// seven days). While its site is unreachable, the cached one applies for seven days.
