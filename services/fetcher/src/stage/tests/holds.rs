@@ -115,5 +115,8 @@ fn while_the_archiver_is_too_far_behind_nothing_is_fetched_for_archived_crawls_a
     around.stage.archive_lag.measured(0);
     request(&mut around, "archived", "https://a.example/", 3);
     assert_eq!(around.asked(), ["https://b.example/", "https://a.example/"]);
+    let pages = around.records(topic::PAGES);
+    let bytes: usize = pages.iter().map(Record::bytes).sum();
+    assert_eq!(around.stage.archive_lag.measured(2), bytes as u64, "the records of {} pages", pages.len());
     around.assert_all_complete();
 }
