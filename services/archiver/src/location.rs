@@ -32,7 +32,7 @@ pub(crate) fn location(file: &FileId, response: &Response<'_>, written: &Written
 mod tests {
     use std::borrow::Cow;
 
-    use orbweaver_messages::{BodyEncoding, Capture, Page, Truncated, UrlContext};
+    use orbweaver_messages::{Capture, Page};
     use orbweaver_url::CrawlName;
 
     use super::*;
@@ -45,31 +45,10 @@ mod tests {
     }
 
     fn response(kind: PageKind, body: &[u8]) -> Response<'_> {
-        let page = Page {
-            context: UrlContext::of_seed(CrawlName::default(), "https://a.test/".to_owned(), "a.test".into()),
-            kind,
-            status: 404,
-            content_type: None,
-            headers: vec![],
-            fetched_at_ms: 10,
-            written_at_ms: Some(12),
-            encoding: BodyEncoding::Identity,
-            body_bytes: 4,
-            content_encoding: None,
-            encoded_bytes: None,
-            truncated: Truncated::default(),
-            content_hash: "ab".to_owned(),
-            attempt: 1,
-            agent: None,
-            html: None,
-            main_text: None,
-            markdown: None,
-            facts: None,
-            near_duplicates: None,
-            feeds: false,
-            requisites: None,
-            capture: None,
-        };
+        let example = include_str!("../../../schemas/examples/page/2/archived.json");
+        let mut page: Page = serde_json::from_str(example).unwrap();
+        (page.kind, page.status, page.body_bytes, page.content_hash) = (kind, 404, 4, "ab".to_owned());
+        (page.fetched_at_ms, page.written_at_ms) = (10, Some(12));
         Response { page, capture: Box::new(Capture::default()), body: Cow::Borrowed(body), is_cut: false }
     }
 
