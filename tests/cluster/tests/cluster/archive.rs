@@ -158,3 +158,38 @@ async fn two_archivers_that_are_killed_repeatedly_archive_every_response_once() 
     println!("{} responses in {closed:?} files; {open_files} were open at a kill", counts.len());
     cluster.remove().await
 }
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn an_archived_crawl_pauses_while_the_archiver_is_too_far_behind_and_completes_once_it_runs() -> Result<()> {
+    let config = WebConfig { seed: 6, pages: 800, bytes: 20_000, address_hosts: 4, ..WebConfig::default() };
+    let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::Memory(100_000) })?;
+    let plan = Plan::on_shared_servers(4)
+        .with("ORBWEAVER_RATE_LIMITER__RATE", "10/s")
+        .with("ORBWEAVER_FETCHER__MAX_ARCHIVE_LAG", "100KiB")
+        .with("ORBWEAVER_ARCHIVER__MAX_FILE_AGE", "1s");
+    let mut cluster = Cluster::start(plan).await?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    let dir = cluster.dir_of(100);
+    let mut archiver = cluster.start_in(Service::Archiver, dir.clone()).await?;
+    archiver.ready(PATIENCE).await?;
+    ensure!(archiver.terminate(PATIENCE).await?.success(), "the archiver did not end in order");
+    done(&cluster, &["crawls", "create", "web", "--scope", "any", "--warc"])?;
+    done(&cluster, &["seed", web.start_url(), "--crawl", "web"])?;
+    // Without the archiver requests end, although most URLs are still queued.
+    let (begun, mut last) = (Instant::now(), (0, Instant::now()));
+    while last.0 == 0 || last.1.elapsed() < Duration::from_secs(15) {
+        ensure!(begun.elapsed() < PATIENCE, "requests do not end: {}", web.log().count());
+        if web.log().count() != last.0 {
+            last = (web.log().count(), Instant::now());
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    let paused_at = last.0;
+    ensure!(paused_at < 700, "{paused_at} requests were sent");
+    instances.push(cluster.start_in(Service::Archiver, dir.clone()).await?);
+    cluster.complete(PATIENCE, &mut instances).await?;
+    all_archived(&cluster, &[&*dir.join("archive")]).await?;
+    println!("{} requests, of which {paused_at} were sent before the archiver ran", web.log().count());
+    cluster.remove().await
+}
