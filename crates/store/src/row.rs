@@ -1,5 +1,7 @@
 //! Rows of the store.
 
+use std::ops::ControlFlow;
+
 use orbweaver_messages::Millis;
 use orbweaver_url::{Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
@@ -141,6 +143,19 @@ impl CaptureRow {
         let content_hash = self.content_hash.clone()?;
         Some(ContentRow { content_hash, fingerprint: self.fingerprint, at_ms: self.at_ms })
     }
+}
+
+/// Adds a capture to those of a page, which are newest first and, of a fetch, from the highest epoch on; breaks once there
+/// are `limit` captures, one per fetch.
+pub(crate) fn add_capture(captures: &mut Vec<CaptureRow>, row: CaptureRow, limit: usize) -> ControlFlow<()> {
+    if captures.last().is_some_and(|newer| newer.at_ms == row.at_ms) {
+        return ControlFlow::Continue(());
+    }
+    if captures.len() >= limit {
+        return ControlFlow::Break(());
+    }
+    captures.push(row);
+    ControlFlow::Continue(())
 }
 
 /// The latest archived fetch with a content. Its page may have been deleted since.

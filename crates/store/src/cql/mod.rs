@@ -42,6 +42,7 @@ use self::links::{ChunkColumns, Collected};
 use self::rows::{CaptureColumns, ContentColumns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
 use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
+use crate::row::add_capture;
 use crate::{
     CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError,
     StoreMetrics, Write,
@@ -198,18 +199,7 @@ impl CqlStore {
 
     async fn captures_of(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<CaptureRow>, StoreError> {
         let mut captures: Vec<CaptureRow> = vec![];
-        let take = |columns: CaptureColumns| {
-            let row = CaptureRow::try_from(columns)?;
-            // Of a fetch only the row of the highest epoch, which is the first one.
-            if captures.last().is_some_and(|newer| newer.at_ms == row.at_ms) {
-                return Ok(ControlFlow::Continue(()));
-            }
-            if captures.len() >= limit {
-                return Ok(ControlFlow::Break(()));
-            }
-            captures.push(row);
-            Ok(ControlFlow::Continue(()))
-        };
+        let take = |columns: CaptureColumns| Ok(add_capture(&mut captures, columns.try_into()?, limit));
         self.each(("captures", fingerprint), |get| &get.captures, &(&fingerprint.0[..],), take).await?;
         Ok(captures)
     }

@@ -32,6 +32,7 @@ use tokio::sync::{Semaphore, oneshot};
 pub use self::creation::remove_unfinished;
 use self::database::{Table, Tables, damaged, failed, unreadable};
 use self::writer::{Request, Row, Writer};
+use crate::row::add_capture;
 use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
 
 /// Maximum size of the queued writes, in bytes.
@@ -148,9 +149,7 @@ impl Shared {
         })?;
         Ok(newest.into_iter().chain(older).take(limit).collect())
     }
-}
 
-impl Shared {
     fn captures(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<CaptureRow>, StoreError> {
         self.with_tables(|tables| {
             let rows = tables.keyspace(Table::Captures).prefix(fingerprint.0).map(|entry| {
@@ -160,15 +159,9 @@ impl Shared {
             });
             let mut captures: Vec<CaptureRow> = vec![];
             for row in rows {
-                let row = row?;
-                // Of a fetch only the row of the highest epoch, which is the first one.
-                if captures.last().is_some_and(|newer| newer.at_ms == row.at_ms) {
-                    continue;
-                }
-                if captures.len() == limit {
+                if add_capture(&mut captures, row?, limit).is_break() {
                     break;
                 }
-                captures.push(row);
             }
             Ok(captures)
         })

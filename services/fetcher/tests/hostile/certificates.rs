@@ -42,7 +42,7 @@ async fn serve(certificate: &str, key: &str) -> (SocketAddr, JoinHandle<Result<(
     (address, connection)
 }
 
-/// Requests a page from a server with this certificate, by this name.
+/// Sends a request to a server with this certificate, by this name.
 async fn page(config: &FetcherConfig, (certificate, key): (&str, &str), host: &str) -> Result<Vec<u8>, FetchError> {
     let (address, connection) = serve(certificate, key).await;
     let asked = Asker::new(config).ask(&format!("https://{host}:{}/", address.port())).await;
