@@ -23,6 +23,8 @@ pub enum DiscoveryKind {
     Requisite,
     /// A page of the crawl links to it, or redirects there, and it is out of scope: only whether it exists is checked.
     External,
+    /// A sitemap or feed that was read before lists it as modified since.
+    Update,
 }
 
 impl DiscoveryKind {
@@ -79,6 +81,10 @@ pub struct Discovered {
     pub metadata: SeedMetadata,
     /// Absolute URLs as found, without fragment.
     pub urls: Vec<String>,
+    /// Modification times of `urls` in the sitemap or feed that lists them, in the same order, in milliseconds since the
+    /// Unix epoch; 0: none. May be shorter than `urls`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modified_ms: Vec<Millis>,
     /// Discovery time, in milliseconds since the Unix epoch.
     pub found_at_ms: Millis,
 }

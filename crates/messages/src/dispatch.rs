@@ -75,6 +75,9 @@ pub struct Dispatch {
     /// that is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<PageVersion>,
+    /// End of the previous visit, in milliseconds since the Unix epoch, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visited_at_ms: Option<Millis>,
     /// Dispatch time, in milliseconds since the Unix epoch.
     pub dispatched_at_ms: Millis,
     /// Time after which it is deferred without a request.
@@ -96,6 +99,7 @@ impl Dispatch {
             written_at_ms: waiting.written_at_ms,
             definition: 0,
             known: waiting.visits.as_ref().map(|visits| visits.version.clone()),
+            visited_at_ms: waiting.visits.as_ref().map(|visits| visits.visited_at_ms),
             dispatched_at_ms: now,
             not_after_ms: now + SEND_WINDOW_MS,
             expires_ms: now + DISPATCH_TTL_MS,

@@ -127,6 +127,9 @@ pub struct Document {
     /// Number of the visit that found this version of the page; 0: the first one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
+    /// Modification time in the sitemap or feed that lists the page, RFC 3339 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed_modified: Option<String>,
     /// Canonical URL declared by the page, absolute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canonical: Option<String>,

@@ -170,6 +170,7 @@ impl Outcome {
             priority: read(context, "priority").unwrap_or_default(),
             metadata: read(context, "metadata").unwrap_or_default(),
             visit: read(context, "visit").unwrap_or_default(),
+            listed_modified_ms: read(context, "listed_modified_ms"),
         };
         let dispatch = Dispatch {
             id: read(dispatch, "id").unwrap_or(DispatchId { epoch: 0, sequence: 0 }),
@@ -180,6 +181,7 @@ impl Outcome {
             written_at_ms: 0,
             definition: 0,
             known: None,
+            visited_at_ms: None,
             dispatched_at_ms: read(dispatch, "dispatched_at_ms").unwrap_or(now),
             not_after_ms: now,
             expires_ms: now,

@@ -97,6 +97,9 @@ pub struct Page {
     /// (docs/protocol.md#event-times).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_at_ms: Option<Millis>,
+    /// End of the previous visit, in milliseconds since the Unix epoch, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visited_at_ms: Option<Millis>,
     pub encoding: BodyEncoding,
     /// Decoded size of the body as read, in bytes; the record has less if the body was cut to the record limit.
     pub body_bytes: u64,

@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, Fingerprint, Policy, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{DiscoveryKind, Priority, SeedMetadata, Trail, is_default};
+use crate::{DiscoveryKind, Millis, Priority, SeedMetadata, Trail, is_default};
 
 /// Identity and origin of an admitted URL. In a page, `url` is the last one requested, and `chain` leads to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ pub struct UrlContext {
     /// Number of the visit, from 0; more than 0 only in a crawl with revisits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
+    /// Modification time in the sitemap or feed that lists this URL, in milliseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed_modified_ms: Option<Millis>,
 }
 
 impl UrlContext {
@@ -64,6 +67,7 @@ impl UrlContext {
             priority: Priority::default(),
             metadata: SeedMetadata::default(),
             visit: 0,
+            listed_modified_ms: None,
         }
     }
 

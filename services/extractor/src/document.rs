@@ -1,5 +1,6 @@
 //! Messages that result from an extracted page.
 
+use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -51,6 +52,7 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
         via: context.via,
         metadata: context.metadata,
         visit: context.visit,
+        listed_modified: context.listed_modified_ms.map(rfc3339),
         canonical: extracted.canonical,
         language: extracted.language,
         description: extracted.description,
@@ -80,17 +82,17 @@ pub fn discovered(
     config: &ExtractorConfig,
 ) -> Vec<Discovered> {
     let (context, mut records) = (&page.context, Vec::new());
-    for Followed { site, is_sitemap, urls } in extracted.followed(&context.url, config.follow_nofollow) {
+    for Followed { site, sighting, urls, modified_ms } in extracted.followed(&context.url, config.follow_nofollow) {
         let found = Discovered {
             depth: context.depth.saturating_add(1).min(REQUISITE_DEPTH - 1),
-            sighting: if is_sitemap { DiscoveryKind::Sitemap } else { DiscoveryKind::Link },
+            sighting,
             // Entries of a sitemap are like seeds: no links lead to them.
             trail: if page.kind == PageKind::Sitemap { Trail::default() } else { context.trail.clone() },
             // Only links within the site can be part of a trap.
             content: content.filter(|_| *site == context.site),
             ..found_on(page, site, now)
         };
-        add_records(&mut records, &found, &urls, config);
+        add_records(&mut records, &found, (&urls, &modified_ms), config);
     }
     records
 }
@@ -112,7 +114,7 @@ pub fn requisites(
     for (site, urls) in sites.iter().zip(urls).filter(|(_, urls)| !urls.is_empty()) {
         // Requisites lead to no pages, and need no trail.
         let found = Discovered { depth, sighting: DiscoveryKind::Requisite, ..found_on(page, site, now) };
-        add_records(&mut records, &found, &urls, config);
+        add_records(&mut records, &found, (&urls, &[]), config);
     }
     records
 }
@@ -131,27 +133,41 @@ fn found_on(page: &Page, site: &str, now: Millis) -> Discovered {
         priority: page.context.priority,
         metadata: SeedMetadata::default(),
         urls: Vec::new(),
+        modified_ms: Vec::new(),
         found_at_ms: now,
     }
 }
 
-/// Adds the record `found` with these URLs, and further ones where it would become too large.
-fn add_records(records: &mut Vec<Discovered>, found: &Discovered, urls: &[&str], config: &ExtractorConfig) {
+/// Length of a modification time in JSON with a comma, at most up to the year 9999.
+const TIME_BYTES: usize = 16;
+
+/// Adds the record `found` with these URLs and their modification times, and further ones where it would become too large.
+fn add_records(
+    records: &mut Vec<Discovered>,
+    found: &Discovered,
+    (urls, modified_ms): (&[&str], &[Millis]),
+    config: &ExtractorConfig,
+) {
     let framing = produced(TopicPartition::new(DISCOVERED, 0), &found.site, Bytes::new(), found.found_at_ms).bytes();
     let room = config.record_limit.saturating_sub(framing + encoded_len(found)).min(config.max_discovered_bytes);
-    let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
-    let mut bytes = 0;
-    for url in urls {
+    let time_bytes = if modified_ms.is_empty() { 0 } else { TIME_BYTES };
+    let (mut first, mut bytes) = (0, 0);
+    let mut add = |batch: Range<usize>| {
+        let dated = batch.start..batch.end.min(modified_ms.len());
+        let modified_ms = modified_ms.get(dated).unwrap_or_default().to_vec();
+        let urls = urls[batch].iter().map(|url| (*url).to_owned()).collect();
+        records.push(Discovered { urls, modified_ms, ..found.clone() });
+    };
+    for (index, url) in urls.iter().enumerate() {
         // Including the quotes and a comma.
-        let size = json_len(url) + 1;
-        if !batch.is_empty() && (batch.len() == config.max_discovered_urls || bytes + size > room) {
-            records.push(Discovered { urls: std::mem::take(&mut batch), ..found.clone() });
-            bytes = 0;
+        let size = json_len(url) + 1 + time_bytes;
+        if index > first && (index - first == config.max_discovered_urls || bytes + size > room) {
+            add(first..index);
+            (first, bytes) = (index, 0);
         }
         bytes += size;
-        batch.push((*url).to_owned());
     }
-    records.push(Discovered { urls: batch, ..found.clone() });
+    add(first..urls.len());
 }
 
 /// Returns a hash of a page's content after its first pass, if its crawl detects traps (its trail then has the page's
@@ -196,6 +212,7 @@ pub fn standalone(
         headers: Vec::new(),
         fetched_at_ms,
         written_at_ms: None,
+        visited_at_ms: None,
         encoding: BodyEncoding::Identity,
         body_bytes: input.body.len() as u64,
         content_encoding: None,

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use orbweaver_main_text::{MainText, MarkdownOptions};
-use orbweaver_messages::{DocumentLink, Facts, Markdown, RobotsDirectives, TextSignature, Truncated};
+use orbweaver_messages::{
+    DiscoveryKind, DocumentLink, Facts, Markdown, Millis, RobotsDirectives, TextSignature, Truncated,
+};
 use orbweaver_url::resolve;
 use url::Url;
 
@@ -85,9 +87,11 @@ pub struct Extracted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed<'a> {
     pub site: &'a str,
-    /// Whether they are named as sitemaps or feeds.
-    pub is_sitemap: bool,
+    /// Way in which they were discovered: links, sitemaps and feeds, or updates.
+    pub sighting: DiscoveryKind,
     pub urls: Vec<&'a str>,
+    /// Modification times of the entries of a sitemap or feed, in the order of `urls`; 0: none.
+    pub modified_ms: Vec<Millis>,
 }
 
 /// Extracts a page, with as many of its links as one pass takes. Never fails: any bytes are a page.
@@ -213,17 +217,26 @@ impl Extracted {
     }
 
     /// Returns the distinct targets of this pass to follow, by site, each in the order of its first link; sitemaps and
-    /// feeds apart. `page` itself is not among them, since it is known.
+    /// feeds apart, as are updates. `page` itself is not among them, since it is known.
     #[must_use]
     pub fn followed(&self, page: &str, follow_nofollow: bool) -> Vec<Followed<'_>> {
-        let group = |is_sitemap| self.sites.iter().map(move |site| Followed { site, is_sitemap, urls: Vec::new() });
-        let mut groups: Vec<Followed<'_>> = group(false).chain(group(true)).collect();
+        let group = |sighting| {
+            let of = move |site| Followed { site, sighting, urls: Vec::new(), modified_ms: Vec::new() };
+            self.sites.iter().map(String::as_str).map(of)
+        };
+        let kinds = [DiscoveryKind::Link, DiscoveryKind::Sitemap, DiscoveryKind::Update];
+        let mut groups: Vec<Followed<'_>> = kinds.into_iter().flat_map(group).collect();
         if self.is_followed(follow_nofollow) {
             let mut known = HashSet::from([page]);
             for link in self.all_links().filter(|link| !link.nofollow || follow_nofollow) {
                 if known.insert(link.url.as_str()) {
-                    let group = if link.is_sitemap { self.sites.len() + link.site } else { link.site };
-                    groups[group].urls.push(&link.url);
+                    let kind = if link.is_sitemap { 1 } else { 2 * usize::from(link.is_update) };
+                    let group = &mut groups[kind * self.sites.len() + link.site];
+                    if let Some(modified_ms) = link.modified_ms {
+                        group.modified_ms.resize(group.urls.len(), 0);
+                        group.modified_ms.push(modified_ms);
+                    }
+                    group.urls.push(&link.url);
                 }
             }
         }

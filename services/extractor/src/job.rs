@@ -16,6 +16,7 @@ use crate::body::BodyReader;
 use crate::charset::CharsetSource;
 use crate::extract::{Extracted, PageInput, extract_after};
 use crate::pass::{PagePass, Pass, Progress};
+use crate::updates::BetweenReadings;
 use crate::{ExtractorConfig, cut, document, near_duplicates, requisites, sitemap};
 
 /// Header of a page record that holds its JSON.
@@ -172,7 +173,7 @@ fn verdict(
         Pass::Links(progress) => (progress.read, false),
     };
     let (mut extracted, bytes) = match page.kind {
-        PageKind::Sitemap => match sitemap::extract_after(&input, config, from) {
+        PageKind::Sitemap => match sitemap::extract_after(&input, config, from, BetweenReadings::of(&page)) {
             Ok(found) => found,
             Err(error) => {
                 tracing::debug!(topic_partition = %record.tp, offset = record.offset, %error, "sitemap passed over");

@@ -18,6 +18,7 @@
 //! | `text` | folding of white space, bounded |
 //! | `refresh`, `robots` | small grammars: meta refresh, robots directives |
 //! | `sitemap` | sitemaps and feeds, whose entries are links |
+//! | `updates` | entries that were modified since the last reading |
 //! | `facts` | facts that the page states, such as dates and authors |
 //! | `links` | resolution, sites |
 //! | `resources` | the URLs that elements and style sheets name: `requisites`, `other_links` |
@@ -60,6 +61,7 @@ mod sitemap;
 pub mod stage;
 mod tag;
 mod text;
+mod updates;
 pub mod worker;
 
 pub use config::ExtractorConfig;

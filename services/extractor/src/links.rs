@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use encoding_rs::{EncoderResult, Encoding, ISO_2022_JP, UTF_8};
-use orbweaver_messages::{DocumentLink, LinkKind};
+use orbweaver_messages::{DocumentLink, LinkKind, Millis};
 use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, WideDomains, resolve_encoded};
 use url::Url;
 
@@ -26,6 +26,10 @@ pub struct Link {
     pub nofollow: bool,
     /// Whether the target is named as a sitemap or feed.
     pub is_sitemap: bool,
+    /// Date of a sitemap or feed that lists the target, in milliseconds since the Unix epoch.
+    pub modified_ms: Option<Millis>,
+    /// Whether that date is newer than the last reading of the file.
+    pub is_update: bool,
     /// Index of the target's site in [`crate::Extracted::sites`].
     pub site: usize,
 }
@@ -95,7 +99,8 @@ impl<'a> Resolver<'a> {
         let mut found = Resolved { links, beyond: Vec::new(), read: raw.len() };
         let mut room = Some(options.max_links_bytes);
         let mut pass_room = options.pass_limits().1;
-        for (index, RawLink { href, text, rel, kind, is_sitemap }) in raw.into_iter().enumerate() {
+        for (index, raw) in raw.into_iter().enumerate() {
+            let RawLink { href, text, rel, kind, is_sitemap, modified_ms, is_update } = raw;
             let Some(url) = self.url(&href) else { continue };
             let bytes = url.as_str().len();
             if bytes > pass_room && !(found.links.is_empty() && found.beyond.is_empty()) {
@@ -107,11 +112,12 @@ impl<'a> Resolver<'a> {
             let nofollow = rel.split(' ').any(|word| word.eq_ignore_ascii_case("nofollow"));
             let site = self.sites.index_of(&url);
             let url = String::from(url);
+            let link = Link { url, text, rel, kind, nofollow, is_sitemap, modified_ms, is_update, site };
             if room.is_some() {
-                found.links.push(Link { url, text, rel, kind, nofollow, is_sitemap, site });
+                found.links.push(link);
             } else {
                 let (text, rel) = Default::default();
-                found.beyond.push(Link { url, text, rel, kind, nofollow, is_sitemap, site });
+                found.beyond.push(Link { text, rel, ..link });
             }
         }
         found

@@ -108,7 +108,7 @@ impl OtherLinks {
         self.room -= bytes;
         self.is_cut |= label.is_cut;
         let (text, rel) = (label.text.clone(), label.rel.clone());
-        self.found.push(RawLink { href: url.to_owned(), text, rel, kind, is_sitemap: false });
+        self.found.push(RawLink { href: url.to_owned(), text, rel, kind, ..RawLink::default() });
     }
 }
 

@@ -9,7 +9,7 @@ mod rendering;
 use std::convert::Infallible;
 
 use html5gum::{Emitter, Error, State, Tokenizer};
-use orbweaver_messages::{LinkKind, RobotsDirectives, Truncated};
+use orbweaver_messages::{LinkKind, Millis, RobotsDirectives, Truncated};
 use orbweaver_url::MAX_URL_BYTES;
 
 pub(crate) use self::head::{declares_feed, is_feed};
@@ -37,6 +37,10 @@ pub(crate) struct RawLink {
     pub(crate) kind: LinkKind,
     /// Whether it is named as a sitemap or feed.
     pub(crate) is_sitemap: bool,
+    /// Date of a sitemap or feed that lists it, in milliseconds since the Unix epoch.
+    pub(crate) modified_ms: Option<Millis>,
+    /// Whether that date is newer than the last reading of the file.
+    pub(crate) is_update: bool,
 }
 
 /// Result of a pass over the markup.
@@ -317,7 +321,14 @@ impl<'a> Scan<'a> {
             Tag::Link => LinkKind::Alternate,
             _ => LinkKind::Navigation,
         };
-        self.found.links.push(RawLink { href, text: String::new(), rel, kind, is_sitemap: tag == Tag::Link });
+        self.found.links.push(RawLink {
+            href,
+            text: String::new(),
+            rel,
+            kind,
+            is_sitemap: tag == Tag::Link,
+            ..RawLink::default()
+        });
     }
 
     /// Counts a link. Returns `true` if this pass takes it.

@@ -11,29 +11,38 @@ use crate::charset::CharsetSource;
 use crate::extract::{Extracted, PageInput};
 use crate::links::Resolver;
 use crate::scan::RawLink;
+use crate::updates::{BetweenReadings, MAX_UPDATES};
 
 /// Maximum size of an expanded gzip file, as a multiple of the maximum size of a body. Sitemaps have 50 MB at most
 /// (sitemaps.org), and compress to a tenth and less.
 const MOST_EXPANSION: usize = 8;
 
 /// Returns as many of the entries of a sitemap or feed as one pass takes, after the first `from`; and the total length of
-/// all its URLs as written, in bytes.
+/// all its URLs as written, in bytes. `readings` is the time since the last reading of the file.
 pub(crate) fn extract_after(
     input: &PageInput<'_>,
     options: &ExtractorConfig,
     from: usize,
+    readings: Option<BetweenReadings>,
 ) -> Result<(Extracted, usize), orbweaver_sitemaps::Error> {
     let limits = Limits { expanded_bytes: options.max_body_bytes.saturating_mul(MOST_EXPANSION), ..Limits::default() };
-    let (mut raw, mut seen, mut bytes) = (Vec::new(), 0, 0);
+    let (mut raw, mut seen, mut bytes, mut updates) = (Vec::new(), 0, 0, 0);
     let report = read_with(input.body, &limits, |entry| {
         seen += 1;
         bytes += entry.url.len();
+        let modified_ms = entry.modified_ms;
+        let is_update = !entry.is_sitemap
+            && readings.zip(modified_ms).is_some_and(|(readings, modified_ms)| readings.has(modified_ms));
+        updates += usize::from(is_update);
         if seen > from && raw.len() < options.pass_limits().0 {
             let (href, is_sitemap) = (entry.url.into_owned(), entry.is_sitemap);
-            raw.push(RawLink { href, is_sitemap, ..RawLink::default() });
+            raw.push(RawLink { href, is_sitemap, modified_ms, is_update, ..RawLink::default() });
         }
         ControlFlow::Continue(())
     })?;
+    if updates > MAX_UPDATES {
+        raw.iter_mut().for_each(|entry| entry.is_update = false);
+    }
     let own_site = input.site.map_or_else(|| options.wide_domains.site_of(input.url), std::borrow::Cow::Borrowed);
     let mut resolver = Resolver::new(input.url, UTF_8, (input.url, &own_site), &options.wide_domains);
     let found = resolver.links(raw, options);

@@ -123,7 +123,7 @@ impl ActiveDispatch {
             DiscoveryKind::Sitemap => Purpose::PageOrSitemap,
             DiscoveryKind::Requisite => Purpose::Requisite,
             DiscoveryKind::External => Purpose::External,
-            DiscoveryKind::Link | DiscoveryKind::Redirect => Purpose::Page,
+            DiscoveryKind::Link | DiscoveryKind::Redirect | DiscoveryKind::Update => Purpose::Page,
         }
     }
 

@@ -206,7 +206,7 @@ pub(crate) fn page(
     answer: HttpResponse,
     body: &PackedBody,
 ) -> Page {
-    let Dispatch { context, attempt, written_at_ms, .. } = active.dispatch();
+    let Dispatch { context, attempt, written_at_ms, visited_at_ms, .. } = active.dispatch();
     let written_at_ms = event_time(ended_at_ms, *written_at_ms);
     let url = active.requested().to_owned();
     Page {
@@ -222,6 +222,7 @@ pub(crate) fn page(
         headers: answer.headers,
         fetched_at_ms: ended_at_ms,
         written_at_ms: (written_at_ms != ended_at_ms).then_some(written_at_ms),
+        visited_at_ms: *visited_at_ms,
         encoding: body.encoding,
         body_bytes: body.bytes,
         content_encoding: answer.content_encoding,
@@ -261,7 +262,7 @@ pub(crate) fn discovered_record(
         via: Some(active.requested().to_owned()),
         depth: context.depth,
         sighting: match context.sighting {
-            DiscoveryKind::Link | DiscoveryKind::Redirect => DiscoveryKind::Redirect,
+            DiscoveryKind::Link | DiscoveryKind::Redirect | DiscoveryKind::Update => DiscoveryKind::Redirect,
             kind => kind,
         },
         chain,
@@ -270,6 +271,7 @@ pub(crate) fn discovered_record(
         priority: context.priority,
         metadata: context.metadata.clone(),
         urls: vec![target.to_string()],
+        modified_ms: vec![],
         found_at_ms,
     };
     found_record(&found, partitions)
@@ -327,12 +329,14 @@ mod tests {
                 // A control character takes six bytes in JSON.
                 metadata: metadata("\u{1}".repeat(MAX_METADATA_BYTES - 4)),
                 visit: u32::MAX,
+                listed_modified_ms: Some(Millis::MIN),
             },
             attempt: u8::MAX,
             last_attempt: false,
             blocks: u8::MAX,
             written_at_ms: Millis::MAX,
             definition: u64::MAX,
+            visited_at_ms: Some(Millis::MIN),
             known: Some(PageVersion {
                 content_hash: Some("0".repeat(32)),
                 text_hash: Some("0".repeat(16)),

@@ -60,6 +60,7 @@ impl Announced {
             priority: context.priority,
             metadata: SeedMetadata::default(),
             urls: vec![url.into()],
+            modified_ms: vec![],
             found_at_ms: now,
         };
         urls.into_iter().map(found).collect()

@@ -9,7 +9,7 @@ use prometheus::{
     register_int_gauge_with_registry as gauge,
 };
 
-use crate::{pages::CapStatus, partition::TRAP, site_pages::SITE_CAP};
+use crate::{UpdateCounts, pages::CapStatus, partition::TRAP, site_pages::SITE_CAP};
 
 /// Queued URLs, including leased ones. Alert: none by itself; it is the remaining size of the crawl.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
@@ -30,6 +30,10 @@ pub const ASLEEP: &str = "orbweaver_frontier_sleeping_urls";
 /// Changes of pages that visits found in crawls with revisits, by kind: `new`, `changed` or `gone`. Alert: none by itself; few
 /// of `changed` for many outcomes `unchanged` indicate visits that could be rarer.
 pub const CHANGES: &str = "orbweaver_frontier_page_changes_total";
+/// Modifications of known URLs that sitemaps and feeds list, by result: `visited` at once, or `distrusted` because of earlier ones
+/// of the site; of those visited, `confirmed` by another text, or `refuted`. Alert: none by itself; many of `distrusted` indicate
+/// sites that list the time at which a sitemap was generated.
+pub const LISTED_UPDATES: &str = "orbweaver_frontier_listed_updates_total";
 /// Leases that expired without an outcome. Alert: a steady increase, since dispatches are being lost.
 pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
 /// Stuck URLs: their dispatches were lost ten times while later ones were answered. Alert: any increase, since each is
@@ -71,6 +75,7 @@ pub struct FrontierMetrics {
     crawl_urls: IntGaugeVec,
     asleep: IntGaugeVec,
     changes: IntCounterVec,
+    listed_updates: IntCounterVec,
     labels: CrawlLabels,
     pub(crate) expired: IntCounter,
     pub(crate) stuck: IntCounter,
@@ -97,6 +102,7 @@ impl FrontierMetrics {
             crawl_urls: gauges!(CRAWL_URLS, "Queued URLs by crawl, including leased ones", &["crawl"], registry)?,
             asleep: gauges!(ASLEEP, "URLs that sleep until their next visit, by crawl", &["crawl"], registry)?,
             changes: counters!(CHANGES, "Changes of pages that visits found, by kind", &["kind"], registry)?,
+            listed_updates: counters!(LISTED_UPDATES, "Listed modifications of known URLs", &["result"], registry)?,
             labels: CrawlLabels::default(),
             expired: counter!(EXPIRED, "Leases that expired without an outcome", registry)?,
             stuck: counter!(STUCK, "URLs abandoned because their dispatches were lost", registry)?,
@@ -112,8 +118,18 @@ impl FrontierMetrics {
         let reasons = RuleRejection::ALL.iter().map(|outside| outside.name()).chain([TRAP, SITE_CAP]);
         reasons.for_each(|reason| drop(metrics.refused.with_label_values(&[reason])));
         ChangeKind::ALL.iter().for_each(|kind| drop(metrics.changes.with_label_values(&[kind.name()])));
+        metrics.count_updates(UpdateCounts::default());
         OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));
         Ok(metrics)
+    }
+
+    /// Adds these numbers of updates.
+    pub(crate) fn count_updates(&self, UpdateCounts { visited, distrusted, confirmed, refuted }: UpdateCounts) {
+        let by_result =
+            [("visited", visited), ("distrusted", distrusted), ("confirmed", confirmed), ("refuted", refuted)];
+        for (result, number) in by_result {
+            self.listed_updates.with_label_values(&[result]).inc_by(number);
+        }
     }
 
     /// Counts an outcome.

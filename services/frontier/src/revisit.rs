@@ -6,7 +6,8 @@
 //! schedule) waste more of them on pages that change all the time: Cho and Garcia-Molina, "Effective page refresh policies
 //! for web crawlers", 2003, prove that they keep fewer pages fresh than equal intervals do. Their optimum for rates below
 //! that of the visits approaches the square root. λ is their estimator for changes that are seen only at visits
-//! ("Estimating frequency of change", 2003), with one more interval that has half a change. A policy may have other bounds
+//! ("Estimating frequency of change", 2003), with one more interval that has half a change. A change is one of the text, where
+//! that is known: many pages have a new token in each response, which would be visits for nothing. A policy may have other bounds
 //! for pages that are not HTML, by media type.
 
 use orbweaver_messages::{
@@ -114,6 +115,22 @@ impl<'a> Change<'a> {
         })
     }
 
+    /// Returns `true` if a sitemap or feed lists the page as modified after the visit before this one.
+    pub(crate) fn is_listed(&self, waiting: &FrontierUrl) -> bool {
+        let visited_at_ms = waiting.visits.as_ref().map(|visits| visits.visited_at_ms);
+        visited_at_ms.is_some() && visited_at_ms < waiting.context.listed_modified_ms
+    }
+
+    /// Returns whether the visit found another text than the one before; `None` if that is not known, or if it did not find
+    /// the page.
+    pub(crate) fn is_new_text(&self) -> Option<bool> {
+        match &self.ended.finding {
+            Finding::Page(_) => Some(self.kind.is_some() && self.text_changed() != Some(false)),
+            Finding::Unchanged(_) => Some(false),
+            Finding::Gone | Finding::Unknown => None,
+        }
+    }
+
     /// Returns whether the text of a changed page is another one; `None` if one of both is not known.
     fn text_changed(&self) -> Option<bool> {
         self.kind.filter(|kind| *kind == ChangeKind::Changed)?;
@@ -123,13 +140,14 @@ impl<'a> Change<'a> {
     /// Returns the record of the URL, which sleeps until its next visit. The interval runs from `now`: the end of the visit is a
     /// time of the fetcher's clock, by which the next visit could be due at once.
     pub(crate) fn next_visit(self, policy: &RevisitPolicy, waiting: &FrontierUrl, now: Millis) -> FrontierUrl {
-        let Self { ended, before, kind, version } = self;
+        let has_new_text = self.is_new_text() == Some(true);
+        let Self { ended, before, version, .. } = self;
         let is_found = matches!(ended.finding, Finding::Page(_) | Finding::Unchanged(_));
         let misses = if is_found { 0 } else { before.misses.saturating_add(1) };
         let mut changes = before.changes;
         if is_found && !before.version.is_unknown() {
             let span_ms = ended.at_ms.saturating_sub(before.visited_at_ms).max(0).unsigned_abs();
-            changes = observed(changes, span_ms, kind.is_some());
+            changes = observed(changes, span_ms, has_new_text);
         }
         let of_response = ended.media_type.clone();
         let media_type = match ended.finding {

@@ -78,13 +78,15 @@ impl Admission<'_> {
     /// the pending ledger.
     pub(crate) fn admit(&mut self, origin: Origin, record: &mut Discovered) -> Result<(), SeenError> {
         let urls = std::mem::take(&mut record.urls);
+        let modified_ms = std::mem::take(&mut record.modified_ms);
         let record = &*record;
         if record.chain.len() > LONGEST_CHAIN {
             self.counts.add(LinkOutcome::TooManyRedirects, urls.len());
             return Ok(());
         }
         let is_seed = record.sighting == DiscoveryKind::Seed;
-        let by_user = is_seed || record.sighting == DiscoveryKind::Recrawl;
+        // A seed may still have to extend the scope.
+        let is_decided_each_time = is_seed || self.is_again(record);
         // Links beyond the depth limit may be external.
         if !is_seed && self.is_too_deep(record) && !self.rules.applied.rules.checks_external() {
             self.counts.add(LinkOutcome::TooDeep, urls.len());
@@ -92,28 +94,31 @@ impl Admission<'_> {
         }
         let slot = slot_of(&record.site);
         // By plan, so that the links which wait for the same one share the other fields of the record.
-        let mut deferred: BTreeMap<Token, Vec<String>> = BTreeMap::new();
-        let mut urls = urls.into_iter();
-        while let Some(text) = urls.next() {
+        let mut deferred: BTreeMap<Token, Vec<(String, Millis)>> = BTreeMap::new();
+        let mut urls = urls.into_iter().zip(modified_ms.into_iter().chain(std::iter::repeat(0)));
+        while let Some((text, modified_ms)) = urls.next() {
             if let Some(token) = self.tokens.awaited(self.served.partition) {
                 let rest = deferred.entry(token).or_default();
-                rest.push(text);
+                rest.push((text, modified_ms));
                 rest.extend(urls);
                 break;
             }
             let as_found = Fingerprint::of(&record.crawl, &text);
             let decision = match self.recall(as_found, record.depth) {
-                // A seed always takes the slow path, since it may still have to extend the scope.
-                Some(end) if !by_user => Decision::Made(end),
-                _ => self.link(Link { origin, record, text: &text, as_found, slot })?,
+                Some(end) if !is_decided_each_time => Decision::Made(end),
+                _ => self.link(Link { origin, record, text: &text, modified_ms, as_found, slot })?,
             };
             match decision {
                 Decision::Made(end) => self.counts.add(end, 1),
-                Decision::Deferred(token) => deferred.entry(token).or_default().push(text),
+                Decision::Deferred(token) => deferred.entry(token).or_default().push((text, modified_ms)),
             }
         }
-        for (token, urls) in deferred {
-            self.served.pending.defer(token, origin, Discovered { urls, ..record.clone() });
+        for (token, links) in deferred {
+            let (urls, mut modified_ms): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+            if modified_ms.iter().all(|modified_ms| *modified_ms == 0) {
+                modified_ms = vec![];
+            }
+            self.served.pending.defer(token, origin, Discovered { urls, modified_ms, ..record.clone() });
         }
         Ok(())
     }
@@ -158,7 +163,7 @@ impl Admission<'_> {
             }
         }
         let depth = judged.map_or(link.record.depth, |found| found.depth);
-        let is_again = *sighting == DiscoveryKind::Recrawl;
+        let is_again = self.is_again(link.record);
         if let Some(pending) = self.served.pending.get(fingerprint) {
             if is_again || self.admits(Some(pending.depth), depth) {
                 // One outstanding write per key (docs/protocol.md#one-write-per-key): decided once the other plan is
@@ -192,11 +197,13 @@ impl Admission<'_> {
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
         // A requisite becomes a page.
         let again = known.filter(|known| is_again && *known < REQUISITE_DEPTH);
-        let found = As { depth: again.unwrap_or(found.depth), ..found };
-        let waiting = waiting((link.record, found), (fingerprint, self.rules), url, key, self.now);
+        let found = again.map_or(found, |depth| As { depth, sighting: *sighting });
+        let mut waiting = waiting((link.record, found), (fingerprint, self.rules), url, key, self.now);
+        waiting.context.listed_modified_ms = Some(link.modified_ms).filter(|modified_ms| *modified_ms != 0);
         self.admit_url(&waiting, again.is_some(), link);
         Ok(Decision::Made(match known {
             None => LinkOutcome::New,
+            Some(_) if again.is_some() && *sighting == DiscoveryKind::Update => LinkOutcome::Updated,
             Some(_) if again.is_some() => LinkOutcome::Recrawled,
             Some(_) => LinkOutcome::Shallower,
         }))
@@ -235,6 +242,16 @@ impl Admission<'_> {
                 self.rules.judge_no_page(canonical).map(|()| As::EXTERNAL)
             }
             Err(end) => Err(end),
+        }
+    }
+
+    /// Returns `true` if known URLs of the record are passed on as well: a user requested them again, or a sitemap lists
+    /// them as modified, which matters if the crawl has revisits.
+    fn is_again(&self, record: &Discovered) -> bool {
+        match record.sighting {
+            DiscoveryKind::Recrawl => true,
+            DiscoveryKind::Update => self.rules.applied.definition.revisit.is_some(),
+            _ => false,
         }
     }
 
@@ -305,9 +322,11 @@ impl As {
     /// As a link out of the crawl, whatever its depth.
     const EXTERNAL: Self = Self { sighting: DiscoveryKind::External, depth: EXTERNAL_DEPTH };
 
-    /// Returns those of the record.
+    /// Returns those of the record. A new URL that a sitemap lists as modified is a link like its others.
     fn found(record: &Discovered) -> Self {
-        Self { sighting: record.sighting, depth: record.depth }
+        let is_update = record.sighting == DiscoveryKind::Update;
+        let sighting = if is_update { DiscoveryKind::Link } else { record.sighting };
+        Self { sighting, depth: record.depth }
     }
 }
 
@@ -317,6 +336,8 @@ struct Link<'a> {
     origin: Origin,
     record: &'a Discovered,
     text: &'a str,
+    /// Modification time in the sitemap or feed that lists it; 0: none.
+    modified_ms: Millis,
     as_found: Fingerprint,
     slot: Slot,
 }
@@ -358,6 +379,7 @@ fn waiting(
         priority: record.priority,
         metadata: record.metadata.clone(),
         visit: 0,
+        listed_modified_ms: None,
     };
     let content = record.content.filter(|_| traps != Traps::Off && sighting.is_page());
     let rank = if sighting == DiscoveryKind::Requisite {

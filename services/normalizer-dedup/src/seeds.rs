@@ -36,6 +36,7 @@ pub(crate) fn discovered(
         priority: seed.priority,
         metadata: seed.metadata.clone(),
         urls: vec![url.into()],
+        modified_ms: vec![],
         found_at_ms: now,
     })
 }

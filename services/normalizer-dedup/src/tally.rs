@@ -22,6 +22,8 @@ pub enum LinkOutcome {
     Shallower,
     /// Admitted again because a user requested it.
     Recrawled,
+    /// Passed on again because a sitemap or feed lists it as modified.
+    Updated,
     /// Already known, or pending admission.
     Duplicate,
     /// Outside of the crawl's scope.
@@ -48,10 +50,11 @@ pub enum LinkOutcome {
 
 impl LinkOutcome {
     /// All outcomes, in numerical order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::New,
         Self::Shallower,
         Self::Recrawled,
+        Self::Updated,
         Self::Duplicate,
         Self::OutOfScope,
         Self::Stopped,
@@ -72,6 +75,7 @@ impl LinkOutcome {
             Self::New => "new",
             Self::Shallower => "shallower",
             Self::Recrawled => "recrawled",
+            Self::Updated => "updated",
             Self::Duplicate => "duplicate",
             Self::OutOfScope => "out_of_scope",
             Self::Stopped => "stopped",

@@ -329,6 +329,7 @@ pub(crate) fn page(crawl: &str, url: &str) -> Page {
         headers: vec![("content-type".to_owned(), "text/html".to_owned())],
         fetched_at_ms: 1_700_000_000_250,
         written_at_ms: None,
+        visited_at_ms: None,
         encoding: BodyEncoding::Zstd,
         body_bytes: 1000,
         content_encoding: None,

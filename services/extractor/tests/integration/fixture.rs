@@ -29,6 +29,7 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
         headers: vec![],
         fetched_at_ms: 1_700_000_000_000,
         written_at_ms: None,
+        visited_at_ms: None,
         encoding,
         body_bytes: body.len() as u64,
         content_encoding: None,

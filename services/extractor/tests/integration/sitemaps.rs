@@ -106,3 +106,73 @@ fn feeds_that_a_page_declares_are_discovered_only_on_request() {
     assert_eq!((found[0].sighting, found[1].sighting), (DiscoveryKind::Link, DiscoveryKind::Sitemap));
     assert_eq!(result.unwrap().links.links.len(), 3);
 }
+
+/// Time of the page, 2023-11-14T22:13:20Z, and a day before.
+const READ_MS: i64 = 1_700_000_000_000;
+const DAY_MS: i64 = 86_400_000;
+
+#[test]
+fn entries_that_were_modified_since_the_last_reading_are_updates_and_all_have_their_dates() {
+    let body = b"<urlset>
+        <url><loc>http://a.test/undated</loc></url>
+        <url><loc>http://a.test/old</loc><lastmod>2023-11-01T08:00:00Z</lastmod></url>
+        <url><loc>http://a.test/new</loc><lastmod>2023-11-14T08:00:00Z</lastmod></url>
+        <url><loc>http://b.test/new</loc><lastmod>2023-11-14</lastmod></url>
+        <url><loc>http://a.test/future</loc><lastmod>2024-01-01</lastmod></url></urlset>";
+    let first = sitemap(body);
+    let (found, _) = passes(&first, body, &ExtractorConfig::default());
+    assert!(found.iter().all(|found| found.sighting == DiscoveryKind::Link), "nothing is new at the first reading");
+    let of = |day: &str| orbweaver_sitemaps::milliseconds(day).unwrap();
+    let (old, new, whole_day) = (of("2023-11-01T08:00:00Z"), of("2023-11-14T08:00:00Z"), of("2023-11-14"));
+    assert_eq!(found[0].modified_ms, [0, old, new, of("2024-01-01")]);
+    let again = Page { visited_at_ms: Some(READ_MS - DAY_MS), ..first };
+    let (found, _) = passes(&again, body, &ExtractorConfig::default());
+    let found: Vec<_> =
+        found.iter().map(|found| (found.sighting, urls(std::slice::from_ref(found)), &*found.modified_ms)).collect();
+    let rest = vec!["http://a.test/undated", "http://a.test/old", "http://a.test/future"];
+    assert_eq!(
+        found,
+        [
+            (DiscoveryKind::Link, rest, &[0, old, of("2024-01-01")][..]),
+            (DiscoveryKind::Update, vec!["http://a.test/new"], &[new]),
+            (DiscoveryKind::Update, vec!["http://b.test/new"], &[whole_day]),
+        ]
+    );
+}
+
+#[test]
+fn a_file_in_which_very_many_entries_are_new_has_no_updates_and_its_files_have_none() {
+    let entry = |number| format!("<url><loc>http://a.test/{number}</loc><lastmod>2023-11-14T08:00:00Z</lastmod></url>");
+    let config = ExtractorConfig { max_links: 300, pass_links: 300, ..ExtractorConfig::default() };
+    for (entries, updates) in [(1000, 1000), (1001, 0)] {
+        let body = format!("<urlset>{}</urlset>", (0..entries).map(entry).collect::<String>());
+        let page = Page { visited_at_ms: Some(READ_MS - DAY_MS), ..sitemap(body.as_bytes()) };
+        let (found, _) = passes(&page, body.as_bytes(), &config);
+        let of = |sighting| {
+            found.iter().filter(|found| found.sighting == sighting).map(|found| found.urls.len()).sum::<usize>()
+        };
+        assert_eq!((of(DiscoveryKind::Update), of(DiscoveryKind::Link)), (updates, entries - updates));
+        assert!(found.iter().all(|found| found.modified_ms.len() == found.urls.len()));
+    }
+    let body =
+        b"<sitemapindex><sitemap><loc>http://a.test/1.xml</loc><lastmod>2023-11-14</lastmod></sitemap></sitemapindex>";
+    let page = Page { visited_at_ms: Some(READ_MS - DAY_MS), ..sitemap(body) };
+    let (found, _) = passes(&page, body, &ExtractorConfig::default());
+    assert_eq!((found.len(), found[0].sighting), (1, DiscoveryKind::Sitemap));
+}
+
+#[test]
+fn a_record_without_room_for_all_urls_continues_in_another_with_the_dates_of_its_own() {
+    let entries: String = (0..7)
+        .map(|number| {
+            let date = if number % 3 == 0 { "" } else { "<lastmod>2023-11-14T08:00:00Z</lastmod>" };
+            format!("<url><loc>http://a.test/{number}</loc>{date}</url>")
+        })
+        .collect();
+    let body = format!("<urlset>{entries}</urlset>");
+    let config = ExtractorConfig { max_discovered_urls: 3, ..ExtractorConfig::default() };
+    let (found, _) = passes(&sitemap(body.as_bytes()), body.as_bytes(), &config);
+    let modified = orbweaver_sitemaps::milliseconds("2023-11-14T08:00:00Z").unwrap();
+    let dates: Vec<_> = found.iter().map(|found| &*found.modified_ms).collect();
+    assert_eq!(dates, [&[0, modified, modified][..], &[0, modified, modified], &[]]);
+}

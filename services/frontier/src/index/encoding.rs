@@ -39,6 +39,7 @@ struct Stored<'a> {
     #[serde(borrow)]
     metadata: Vec<(&'a str, &'a str)>,
     visit: u32,
+    listed_modified_ms: Option<Millis>,
     #[serde(borrow)]
     visits: Option<StoredVisits<'a>>,
 }
@@ -90,7 +91,7 @@ const SIGHTING_BITS: u32 = 4;
 const MOST_LOST: u8 = 15;
 const _: () = assert!(LOST_DISPATCHES <= MOST_LOST);
 
-const SIGHTINGS: [DiscoveryKind; 7] = [
+const SIGHTINGS: [DiscoveryKind; 8] = [
     DiscoveryKind::Seed,
     DiscoveryKind::Link,
     DiscoveryKind::Redirect,
@@ -98,6 +99,7 @@ const SIGHTINGS: [DiscoveryKind; 7] = [
     DiscoveryKind::Sitemap,
     DiscoveryKind::Requisite,
     DiscoveryKind::External,
+    DiscoveryKind::Update,
 ];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
@@ -132,6 +134,7 @@ pub(super) fn record_value(waiting: &FrontierUrl, buffer: Vec<u8>) -> Vec<u8> {
         content: waiting.content,
         metadata: context.metadata.iter().collect(),
         visit: context.visit,
+        listed_modified_ms: context.listed_modified_ms,
         visits: waiting.visits.as_deref().map(StoredVisits::of),
     };
     #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialize into a vector")]
@@ -157,6 +160,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<Box<FrontierUrl>> {
             priority: i64::from(stored.priority).try_into().ok()?,
             metadata: entries(&stored.metadata).try_into().ok()?,
             visit: stored.visit,
+            listed_modified_ms: stored.listed_modified_ms,
         },
         traps: *TRAPS.get(usize::from(stored.traps))?,
         rank: stored.rank,
@@ -197,6 +201,7 @@ mod tests {
                     priority: i64::from(numbers.2 % 11).try_into().unwrap(),
                     metadata: entries(&[("a", texts[0].as_str())][..usize::from(numbers.2 % 2)]).try_into().unwrap(),
                     visit: u32::from(numbers.0),
+                    listed_modified_ms: (numbers.1 > 99).then_some(numbers.3),
                     trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
                     ..UrlContext::of_seed(CrawlName::new(&texts[0]).unwrap_or_default(), texts[1].clone(), texts[3].as_str().into())
                 },

@@ -9,7 +9,7 @@ use orbweaver_stage::IndexCheckpoint;
 use super::{DiskIndex, IndexError, checkpoint::Checkpoint};
 
 /// Format of an index. One of another format is discarded.
-const VERSION: &str = "orbweaver-frontier 15\n";
+const VERSION: &str = "orbweaver-frontier 16\n";
 /// Number of changed URLs at which the changes of a partition are written: that of all partitions, and the bounds for one.
 /// Tests write soon.
 const CHANGES: (usize, usize, usize) = if cfg!(test) { (8, 4, 8) } else { (65_536, 1024, 32_768) };

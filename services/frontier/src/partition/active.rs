@@ -4,7 +4,7 @@ use orbweaver_log::Offset;
 use orbweaver_messages::{DiscoveryKind, DispatchId, FrontierUrl, Millis, UrlContext};
 use orbweaver_stage::Origin;
 
-use super::Ending;
+use super::{Ending, merge::is_update};
 use crate::index::IndexEntry;
 
 /// State of a URL that is not idle.
@@ -58,9 +58,9 @@ impl Active {
     }
 
     /// Returns `true` if a copy with a lesser depth takes precedence over this record: a queued copy of an ended URL, or
-    /// one whose own new record will follow this one. Also if that is the record of a later visit.
+    /// one whose own new record will follow this one. Also if that is the record of a later visit, or this is an update.
     pub(super) fn precedes(&self, waiting: &FrontierUrl) -> bool {
-        let is_lesser = self.entry.depth < waiting.context.depth;
+        let is_lesser = self.entry.depth < waiting.context.depth || is_update(waiting);
         match &self.busy {
             ActiveState::Leased(..) => false,
             ActiveState::Rewriting(Rewriting { visit, .. }) if *visit > waiting.context.visit => true,

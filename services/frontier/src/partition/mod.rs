@@ -35,6 +35,7 @@ use crate::{
     dispatch_limit::DispatchLimit,
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, is_demoted},
     leases::{Lease, Leases},
+    listed_updates::{ListedUpdates, UpdateCounts},
     offsets::Offsets,
     revisit::EndedVisit,
     site_pages::SitePageCounts,
@@ -159,6 +160,7 @@ pub struct PartitionFrontier {
     site_pages: SitePageCounts,
     /// Queues of deleted crawls whose page counts are still to be removed.
     forgotten: Vec<QueueKey>,
+    listed_updates: ListedUpdates,
     /// Crawls of which delayed URLs are being released.
     releases: BTreeMap<CrawlKey, Release>,
 }
@@ -191,6 +193,7 @@ impl PartitionFrontier {
             held: BTreeMap::new(),
             site_pages: SitePageCounts::default(),
             forgotten: vec![],
+            listed_updates: ListedUpdates::default(),
             releases: BTreeMap::new(),
             config,
         }
@@ -323,6 +326,11 @@ impl PartitionFrontier {
     /// Returns the number of leases that have expired since the last call.
     pub fn take_expired(&mut self) -> u64 {
         std::mem::take(&mut self.expired)
+    }
+
+    /// Returns the numbers of updates by sitemaps and feeds since the last call.
+    pub fn take_updates(&mut self) -> UpdateCounts {
+        self.listed_updates.take_counts()
     }
 
     /// Returns the numbers of queued URLs, leases, and sites.

@@ -11,6 +11,7 @@ use crate::{
     leases::{LOST_DISPATCHES, Lease},
     pages::Counted,
     revisit::Change,
+    site_slots::SiteKey,
     site_weight::score,
 };
 
@@ -196,6 +197,9 @@ impl PartitionFrontier {
         let policy = scopes.revisit(&waiting.context.crawl).filter(|_| waiting.context.sighting.is_page());
         if policy.is_some() || waiting.visits.is_some() {
             let change = Change::of(waiting, visit);
+            if change.is_listed(waiting) {
+                self.listed_updates.learn(SiteKey::of(&waiting.context.site), change.is_new_text());
+            }
             turn.out.extend(change.page_change(waiting).map(|change| Decision::Change(Box::new(change))));
             if let Some(policy) = policy {
                 let waiting = Box::new(FrontierUrl { written_at_ms, ..change.next_visit(policy, waiting, turn.now) });

@@ -2,17 +2,18 @@
 
 use std::borrow::Cow;
 
-use orbweaver_messages::FrontierUrl;
+use orbweaver_messages::{FrontierUrl, UrlContext};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
 use super::{
     Active, ActiveState, Ending, PartitionFrontier, Rewriting,
-    merge::{at_the_time_of, merged, still_applies, with_older},
+    merge::{at_the_time_of, is_newer_update, is_update, merged, still_applies, unknown, with_older, with_update},
 };
 use crate::{
     decision::{Decision, DecisionContext, Tombstone},
     index::{IndexEntry, IndexError},
+    site_slots::SiteKey,
 };
 
 impl PartitionFrontier {
@@ -38,13 +39,14 @@ impl PartitionFrontier {
                 if still_applies(&known, waiting) {
                     // The URL stays in its present state until the record that applies is read back.
                     self.end_idle(&old);
-                    self.rewrite(old, Box::new(merged(&known, waiting).into_owned()), vec![origin], turn);
+                    let waiting = self.believed(waiting, &known);
+                    self.rewrite(old, Box::new(merged(&known, &waiting).into_owned()), vec![origin], turn);
                     self.index.mark(fingerprint, Some(old.offset));
                     return Ok(());
                 }
                 merged(&known, waiting)
             }
-            (None, None) => Cow::Borrowed(waiting),
+            (None, None) => unknown(waiting),
         };
         let is_changed = matches!(queued, Cow::Owned(_));
         self.queue(origin, (&*queued, is_changed), (was, old), turn)?;
@@ -52,6 +54,16 @@ impl PartitionFrontier {
         let is_last = !is_changed && self.index.offset(fingerprint)? == Some(origin.offset);
         self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
+    }
+
+    /// Returns a record without its modification time if that would cause a visit and the site's are not trusted.
+    fn believed<'a>(&mut self, waiting: &'a FrontierUrl, known: &FrontierUrl) -> Cow<'a, FrontierUrl> {
+        let site = SiteKey::of(&waiting.context.site);
+        if !is_newer_update(waiting, known) || self.listed_updates.trusts(site) {
+            return Cow::Borrowed(waiting);
+        }
+        let context = UrlContext { listed_modified_ms: None, ..waiting.context.clone() };
+        Cow::Owned(FrontierUrl { context, ..waiting.clone() })
     }
 
     /// Queues a URL by a record, which is not the one in the log if it `is_changed`: at least the time of a previous write
@@ -89,13 +101,17 @@ impl PartitionFrontier {
             }
             Some(Active { entry: leased, busy: ActiveState::Leased(id, known) })
                 if known.context.visit > waiting.context.visit
-                    || known.context.visit == waiting.context.visit && leased.depth < waiting.context.depth =>
+                    || known.context.visit == waiting.context.visit
+                        && (leased.depth < waiting.context.depth || is_update(waiting)) =>
             {
-                // The last record in the log has to be that of the later visit, and the one with the lesser depth.
+                // The last record in the log has to be that of the later visit, and the one with the lesser depth, and no
+                // update.
                 let mut lesser = self.as_found(&leased, known.clone())?;
                 lesser.written_at_ms = lesser.written_at_ms.max(waiting.written_at_ms);
                 if known.context.visit > waiting.context.visit {
                     *lesser = with_older(&lesser, waiting);
+                } else if is_update(waiting) {
+                    *lesser = with_update(&lesser, waiting);
                 }
                 turn.out.push(Decision::Rewrite { waiting: lesser, completes: vec![origin] });
                 self.active.insert(fingerprint, Active { entry: leased, busy: ActiveState::Leased(id, known) });

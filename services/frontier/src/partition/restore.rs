@@ -12,7 +12,9 @@ use orbweaver_stage::PartitionContext;
 use orbweaver_url::Fingerprint;
 
 use super::{
-    Active, ActiveState, Ending, FoundLease, PartitionFrontier, WAKE_BATCH, merge::merged, outcomes::is_a_fetchers,
+    Active, ActiveState, Ending, FoundLease, PartitionFrontier, WAKE_BATCH,
+    merge::{merged, unknown},
+    outcomes::is_a_fetchers,
 };
 use crate::{
     decision::Tombstone,
@@ -29,12 +31,12 @@ impl PartitionFrontier {
         let old = self.index.entry(fingerprint)?;
         let queued = match old {
             Some(old) => merged(&*self.index.waiting(old.offset)?, waiting),
-            None => Cow::Borrowed(waiting),
+            None => unknown(waiting),
         };
         // A URL with an earliest request time is delayed even if that time has passed; due URLs are queued when the
         // partition opens.
         self.index.replace(fingerprint, old, Some((IndexEntry::of(&queued, offset, 0), &*queued)));
-        let is_last = matches!(queued, Cow::Borrowed(_));
+        let is_last = old.is_none() || matches!(queued, Cow::Borrowed(_));
         self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
     }

@@ -86,6 +86,47 @@ fn a_changed_page_says_whether_its_text_is_another_one_if_that_is_known() {
 }
 
 #[test]
+fn a_page_whose_text_stays_as_it_is_counts_as_unchanged_for_its_interval() {
+    let visits = |contents: [&str; 4]| {
+        let first = visit(&admitted(), contents[0], 1_000).1;
+        let last = contents[1..].iter().fold(first, |known, content| {
+            let (kind, next) = visit(&known, content, known.not_before_ms);
+            assert_eq!(kind.is_some(), known.visits.unwrap().version != version(content), "each change is recorded");
+            next
+        });
+        interval(&last)
+    };
+    assert_eq!(visits(["a1", "a2", "a3", "a4"]), visits(["a", "a", "a", "a"]));
+    assert!(visits(["a1", "b1", "a1", "b1"]) < visits(["a1", "a2", "a3", "a4"]));
+}
+
+#[test]
+fn an_update_is_confirmed_by_another_text_alone() {
+    let (_, known) = visit(&admitted(), "a1", 1_000);
+    let listed = |listed_modified_ms| {
+        let context = UrlContext { listed_modified_ms, ..known.context.clone() };
+        FrontierUrl { context, ..known.clone() }
+    };
+    let of = |waiting: &FrontierUrl, kind, version: Option<PageVersion>| {
+        let ended = EndedVisit::of(&Outcome { version, ..outcome(waiting, kind, Some(200), 3_000) });
+        let change = Change::of(waiting, &ended);
+        (change.is_listed(waiting), change.is_new_text())
+    };
+    let newer = listed(Some(1_001));
+    assert_eq!(of(&newer, OutcomeKind::Fetched, Some(version("b1"))), (true, Some(true)));
+    assert_eq!(of(&newer, OutcomeKind::Fetched, Some(version("a2"))), (true, Some(false)), "another token, say");
+    assert_eq!(of(&newer, OutcomeKind::Unchanged, None), (true, Some(false)));
+    assert_eq!(of(&newer, OutcomeKind::Gone, None).1, None);
+    let without_text = PageVersion { text_hash: None, ..version("c") };
+    assert_eq!(of(&newer, OutcomeKind::Fetched, Some(without_text)), (true, Some(true)));
+    for before in [None, Some(1_000)] {
+        assert!(!of(&listed(before), OutcomeKind::Fetched, Some(version("b1"))).0, "{before:?}");
+    }
+    let first = admitted();
+    assert!(!of(&FrontierUrl { context: newer.context, ..first }, OutcomeKind::Fetched, Some(version("a"))).0);
+}
+
+#[test]
 fn a_visit_that_fails_is_no_change_and_the_version_stays_known() {
     let (_, known) = visit(&admitted(), "a", 1_000);
     for (kind, status) in [

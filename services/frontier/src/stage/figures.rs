@@ -45,6 +45,7 @@ impl FrontierStage {
         drop(figures);
         self.metrics.demote.inc_by(similar.1);
         self.metrics.expired.inc_by(self.open.values_mut().map(PartitionFrontier::take_expired).sum());
+        self.open.values_mut().for_each(|open| self.metrics.count_updates(open.take_updates()));
         for (gauge, value) in [
             (&self.metrics.waiting, waiting),
             (&self.metrics.leased, leased),

@@ -4,6 +4,7 @@
 
 mod attempts;
 mod definitions;
+mod listed;
 mod ops;
 mod renewed;
 mod restored;

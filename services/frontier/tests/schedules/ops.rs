@@ -16,6 +16,8 @@ pub(crate) enum Op {
     Require(u8),
     /// A URL that was admitted before is admitted again.
     Again(u8),
+    /// A sitemap lists a URL that was admitted before as modified now, or a second ago.
+    List(u8),
     /// Forty pages of a trap, on one of four sites, lead to one URL of the trap each.
     Flood(u8),
     /// The oldest dispatch ends with this outcome.
@@ -55,6 +57,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         4 => any::<u8>().prop_map(Op::Admit),
         1 => any::<u8>().prop_map(Op::Require),
         1 => any::<u8>().prop_map(Op::Again),
+        1 => any::<u8>().prop_map(Op::List),
         2 => any::<u8>().prop_map(Op::Flood),
         6 => kind.clone().prop_map(Op::Answer),
         1 => Just(Op::Lose),
@@ -86,6 +89,7 @@ impl World {
             Op::Admit(site) => self.admit(site),
             Op::Require(site) => self.require(site),
             Op::Again(demoted) => self.admit_again(demoted),
+            Op::List(which) => self.list(which),
             Op::Flood(site) => (0..40).for_each(|_| self.admit_trap(site)),
             Op::Answer(kind) => self.answer(kind, 1),
             Op::Repeat(kind) => self.answer(kind, 2),

@@ -88,6 +88,27 @@ impl World {
         }
     }
 
+    /// Returns a URL that was admitted before, as normalizer-dedup admits it again.
+    pub(crate) fn known(&self, demoted: u8) -> Option<FrontierUrl> {
+        let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
+        let mut again = admitted.rev().nth(usize::from(demoted % 8))?.clone();
+        (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
+        (again.context.visit, again.visits, again.context.listed_modified_ms) = (0, None, None);
+        Some(again)
+    }
+
+    /// Admits an update of a URL, in a crawl with revisits: a sitemap lists it as modified now, or a second ago.
+    pub(crate) fn list(&mut self, which: u8) {
+        let Some(mut update) = self.known(which).filter(|known| known.context.sighting.is_page()) else { return };
+        if self.control.revisit.is_some() {
+            update.context.sighting = DiscoveryKind::Update;
+            update.context.depth = self.found[&update.context.fingerprint];
+            update.context.listed_modified_ms = Some(self.now - 1000 * Millis::from(which / 8 % 2));
+            update.admitted_at_ms = self.now;
+            self.find(update);
+        }
+    }
+
     /// Adds the version of the page to an outcome, as a fetcher does: the page may not have changed.
     pub(crate) fn with_version(&self, outcome: Outcome, dispatch: &Dispatch) -> Outcome {
         let Some(known) = &dispatch.known else { return outcome };

@@ -271,11 +271,7 @@ impl World {
 
     /// Discovers a URL again, at the same depth, or at one less or more.
     pub(crate) fn admit_again(&mut self, demoted: u8) {
-        let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
-        let Some(mut again) = admitted.rev().nth(usize::from(demoted % 8)).cloned() else { return };
-        // As normalizer-dedup admits it.
-        (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
-        (again.context.visit, again.visits) = (0, None);
+        let Some(mut again) = self.known(demoted) else { return };
         let is_page = !(demoted / 8).is_multiple_of(3) || demoted >= 192;
         if !again.context.sighting.is_page() && is_page {
             (again.context.sighting, again.context.depth) = (DiscoveryKind::Link, 2);

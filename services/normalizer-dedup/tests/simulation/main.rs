@@ -10,4 +10,5 @@ mod examples;
 mod external;
 mod flow;
 mod schedules;
+mod updates;
 mod world;

@@ -146,6 +146,7 @@ pub(crate) fn links(site: &str, depth: u16, urls: &[&str]) -> Discovered {
         priority: Priority::default(),
         metadata: SeedMetadata::default(),
         urls: urls.iter().map(|url| (*url).to_owned()).collect(),
+        modified_ms: vec![],
         found_at_ms: 5,
     }
 }

@@ -155,6 +155,7 @@ impl Stream {
             priority: Priority::default(),
             metadata: SeedMetadata::default(),
             urls,
+            modified_ms: vec![],
             found_at_ms: 0,
         })
     }

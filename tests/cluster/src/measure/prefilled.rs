@@ -129,6 +129,7 @@ pub(crate) async fn discover(cluster: &Cluster, partitions: u32, urls: u64, repe
                 priority: Priority::default(),
                 metadata: SeedMetadata::default(),
                 urls,
+                modified_ms: vec![],
                 found_at_ms: now,
             };
             record(topic::DISCOVERED, &site, partitions, encode(&message), now)

@@ -1,10 +1,16 @@
 //! Sitemaps and feeds lead to pages that no page links to.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
 
 use anyhow::{Result, ensure};
-use orbweaver_pipeline_tests::{Orbweaver, Output};
+use orbweaver_pipeline_tests::{Orbweaver, Output, changes};
 use orbweaver_toyweb::{Logging, Serving, ToyWeb};
+use serde_json::Value;
+use tokio::time::sleep;
 
 use crate::PATIENCE;
 
@@ -107,4 +113,51 @@ async fn without_a_sitemap_in_robots_txt_the_usual_place_is_tried_and_a_sitemap_
     are(&titles, &["linked", "orphan", "secret", "start"])?;
     let (titles, _) = crawl(&format!("{}urls.txt", web.start_url()), "--sitemaps").await?;
     are(&titles, &["deep", "linked", "orphan", "secret"])
+}
+
+/// Writes two pages with this text, and a sitemap that lists the first one as modified at this time.
+fn write_version(root: &Path, base: &str, text: &str, modified: SystemTime) -> Result<()> {
+    for name in ["a.html", "b.html"] {
+        std::fs::write(root.join(name), format!("<title>{name}</title><p>{text}</p>"))?;
+    }
+    let modified = humantime::format_rfc3339_millis(modified);
+    let map = format!(
+        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>{base}a.html</loc><lastmod>{modified}</lastmod></url>
+         <url><loc>{base}b.html</loc><lastmod>2026-01-01</lastmod></url></urlset>"
+    );
+    Ok(std::fs::write(root.join("map.xml"), map)?)
+}
+
+#[tokio::test]
+async fn a_page_that_a_sitemap_lists_as_modified_is_visited_long_before_its_time() -> Result<()> {
+    let (root, out) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let web = ToyWeb::start_directory(root.path(), &Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
+    let base = web.start_url();
+    std::fs::write(root.path().join("robots.txt"), "User-agent: *\nSitemap: /map.xml\n")?;
+    std::fs::write(root.path().join("index.html"), "<title>start</title><a href=b.html>b</a>")?;
+    write_version(root.path(), base, "first", SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))?;
+    let round = async || {
+        let options = "--sitemaps --rate 100 --revisit 6hours..30days,application/xml=500ms..1s";
+        Orbweaver::crawl(base, out.path(), options)?.end(PATIENCE).await?.expect(0, &["will be visited again"])
+    };
+    round().await?;
+    ensure!(changes(out.path())?.values().all(|changes| changes.len() == 1), "{:?}", changes(out.path())?);
+
+    write_version(root.path(), base, "second", SystemTime::now())?;
+    let deadline = Instant::now() + PATIENCE;
+    let url = |name: &str| format!("{base}{name}");
+    while changes(out.path())?[&url("a.html")].len() < 2 {
+        ensure!(Instant::now() < deadline, "not visited again: {:?}", changes(out.path())?);
+        sleep(Duration::from_millis(100)).await;
+        round().await?;
+    }
+    let changes = changes(out.path())?;
+    let change = &changes[&url("a.html")][1];
+    ensure!(change["change"] == "changed" && change["text_changed"] == true, "{change}");
+    ensure!(changes[&url("b.html")].len() == 1, "its copy is out of date, which nothing says: {changes:?}");
+    let documents = std::fs::read_to_string(out.path().join("documents.jsonl"))?;
+    let last: Value = serde_json::from_str(documents.lines().last().unwrap_or_default())?;
+    ensure!(last["url"] == url("a.html") && last["visit"] == 1, "{last}");
+    ensure!(last["text"] == "second" && last["listed_modified"].is_string(), "{last}");
+    Ok(())
 }
