@@ -49,7 +49,7 @@ pub struct FetcherConfig {
     /// Least mean rate of a body as it is received, in bytes per second, from its first byte on; 0: none. A slower one fails
     /// once it has taken `body_grace`.
     ///
-    /// What arrives early counts for later. Time for which reading was paused is not counted.
+    /// Early bytes count for later. Time for which reading was paused is not counted.
     #[serde(with = "Size::<0, MIB>")]
     pub min_body_rate: usize,
     /// Time from the first byte of a body on, for which any rate is enough; without effect from `request_timeout` on.

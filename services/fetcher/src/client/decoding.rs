@@ -133,7 +133,7 @@ pub(super) fn received(response: Response, least: LeastRate, meters: Meters) -> 
             let started = Instant::now();
             let chunk = match pace.patience(least) {
                 None => response.chunk().await,
-                // Looks at the body before the time, so that what has arrived is read, whenever that is.
+                // Polls the body before the timer: bytes that have arrived are read, however late that is.
                 Some(patience) => {
                     timeout(patience, response.chunk()).await.map_err(|_elapsed| io::Error::other(TooSlow))?
                 }

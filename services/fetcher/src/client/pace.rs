@@ -1,6 +1,6 @@
 //! Least mean rate of a body.
 //!
-//! The deadline of a request bounds its body, too; a server that sends a byte now and then would take a slot until then.
+//! The deadline of a request bounds its body, too; a server that sends a byte every few seconds would take a slot until then.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ mod tests {
             // Just fast enough for the grace period, and a byte less.
             (&[(1, 0), (499, 9999)][..], seconds(10)),
             (&[(1, 0), (500, 9999)][..], Some(Duration::from_millis(10_020))),
-            // What came early counts for later: 5,000 bytes suffice for 100 seconds.
+            // Early bytes count for later: 5,000 bytes suffice for 100 seconds.
             (&[(5000, 0), (1, 60_000)][..], Some(Duration::from_millis(100_020))),
             (&[(5000, 0), (1, 100_001)][..], seconds(100)),
             // Fifty bytes every second.
@@ -98,11 +98,13 @@ mod tests {
 
     #[test]
     fn the_longest_bodies_and_times_do_not_overflow() {
-        let mut pace = Pace { bytes: u64::MAX - 1, waited: Duration::ZERO };
-        pace.add(1, Duration::from_secs(u64::from(u32::MAX)));
-        assert!(pace.patience(LEAST).is_some_and(|patience| !patience.is_zero()));
         let fast = LeastRate { bytes_per_second: u64::MAX, grace: Duration::ZERO };
-        assert_eq!(pace.patience(fast), Some(Duration::ZERO));
+        for bytes in [1 << 61, u64::MAX] {
+            let mut pace = Pace { bytes: bytes - 1, waited: Duration::ZERO };
+            pace.add(1, Duration::from_secs(u64::from(u32::MAX)));
+            assert!(pace.patience(LEAST).is_some_and(|patience| !patience.is_zero()));
+            assert_eq!(pace.patience(fast), Some(Duration::ZERO));
+        }
     }
 
     proptest! {
@@ -112,8 +114,9 @@ mod tests {
             grace_ms in 0_u64..20_000,
         ) {
             let least = LeastRate { bytes_per_second: 50, grace: Duration::from_millis(grace_ms) };
-            // Each piece brings the bytes of the time of waiting for it, and one more.
-            let pieces: Vec<_> = pieces.iter().map(|(bytes, ms)| (bytes + 50 * *ms as usize / 1000 + 1, *ms)).collect();
+            // Each piece brings the bytes of the time of waiting for it, and those of the longest time of waiting for the next.
+            let bytes_of = |ms: u64| usize::try_from(50 * (ms + 100) / 1000).unwrap();
+            let pieces: Vec<_> = pieces.iter().map(|(bytes, ms)| (bytes + bytes_of(*ms), *ms)).collect();
             let total = pieces.iter().map(|(_, ms)| ms).sum();
             prop_assert!(ends_after(least, &pieces).is_some_and(|end| end >= Duration::from_millis(total)));
         }
