@@ -67,7 +67,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 complete or at its cap, 64 usage error, 66 seeds or headers file unreadable, 69 no seed could be fetched,
-73 output directory unusable, 74 log or store failed, 75 stopped before completion (the same command resumes the crawl).
+73 output directory or export unusable, 74 log or store failed, 75 stopped before completion (the same command resumes).
 
 Examples:
   orbweaver crawl --demo
