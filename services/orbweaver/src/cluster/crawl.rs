@@ -95,7 +95,6 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
         ("--allow-network", !args.intranet.allow_network.is_empty(), "set `fetcher.allow_networks` of the services"),
         ("--ca-file", args.intranet.ca_file.is_some(), "set `fetcher.tls_ca` of the services"),
         ("--warc=s3://BUCKET/PREFIX", is_uploading, "set `archiver.upload` of the archiver, and give --warc"),
-        ("--other-links", args.other_links, "set `extractor.other_links` of the services"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),
     ];
     if args.export.export.is_some() && args.out.is_none() {
