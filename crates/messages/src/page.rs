@@ -132,6 +132,9 @@ pub struct Page {
     /// Whether the document contains the facts of the page, if the profile of the crawl determines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<bool>,
+    /// Whether the document contains the other links of the page, if the profile of the crawl determines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_links: Option<bool>,
     /// Whether the document is marked if it is a near duplicate, if the profile of the crawl determines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_duplicates: Option<bool>,

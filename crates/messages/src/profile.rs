@@ -56,6 +56,9 @@ pub struct FetchProfile {
     /// Whether its documents contain the facts of the pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<bool>,
+    /// Whether its documents contain the other links of the pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_links: Option<bool>,
     /// Whether its documents are marked that are near duplicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_duplicates: Option<bool>,

@@ -155,7 +155,7 @@ impl ExtractorConfig {
     /// Returns the settings for a page, whose crawl may have an agent of its own and determine what its documents
     /// contain.
     pub(crate) fn of_page(&self, page: &Page) -> Cow<'_, Self> {
-        let of_documents = [page.html, page.main_text, page.facts, page.near_duplicates];
+        let of_documents = [page.html, page.main_text, page.facts, page.other_links, page.near_duplicates];
         let is_as_configured = of_documents.iter().all(Option::is_none) && page.markdown.is_none();
         let requisites = page.requisites.unwrap_or(0);
         if page.agent.is_none() && is_as_configured && page.feeds == self.feeds && requisites == self.requisites {
@@ -168,6 +168,7 @@ impl ExtractorConfig {
         own.main_text = page.main_text.unwrap_or(own.main_text);
         own.markdown = page.markdown.unwrap_or(own.markdown);
         own.facts = page.facts.unwrap_or(own.facts);
+        own.other_links = page.other_links.unwrap_or(own.other_links);
         own.near_duplicates = page.near_duplicates.unwrap_or(own.near_duplicates);
         own.agent = page.agent.clone().unwrap_or(own.agent);
         Cow::Owned(own)

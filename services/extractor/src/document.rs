@@ -225,6 +225,7 @@ pub fn standalone(
         main_text: None,
         markdown: None,
         facts: None,
+        other_links: None,
         near_duplicates: None,
         feeds: false,
         requisites: None,

@@ -46,6 +46,15 @@ pub struct FetcherConfig {
     /// separate request under the same conditions.
     #[serde(with = "Time::<1, { MAX_FETCH_MS.unsigned_abs() / 2 }>")]
     pub request_timeout: Duration,
+    /// Least mean rate of a body as it is received, in bytes per second, from its first byte on; 0: none. A slower one fails
+    /// once it has taken `body_grace`.
+    ///
+    /// Early bytes count for later. Time for which reading was paused is not counted.
+    #[serde(with = "Size::<0, MIB>")]
+    pub min_body_rate: usize,
+    /// Time from the first byte of a body on, for which any rate is enough; without effect from `request_timeout` on.
+    #[serde(with = "Time::<0, MINUTE>")]
+    pub body_grace: Duration,
     /// Decoded bytes that are read of a body; the rest is cut off. At most the extractor's limit, otherwise pages are cut
     /// twice.
     #[serde(with = "Size::<1, { 256 * MIB }>")]
@@ -234,6 +243,8 @@ impl Default for FetcherConfig {
             connect_timeout: Duration::from_secs(10),
             headers_timeout: Duration::from_secs(20),
             request_timeout: Duration::from_secs(20),
+            min_body_rate: 50,
+            body_grace: Duration::from_secs(10),
             max_body_bytes: 8 << 20,
             body_memory: 128 << 20,
             max_headers: 256,

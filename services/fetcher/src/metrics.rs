@@ -17,10 +17,11 @@ use crate::{
     substitute::Substitute,
 };
 
-/// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`,
+/// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`, `slow_body`,
 /// `connection`, `body`, `private_address`, `memory`, `proxy`, `internal`). Alert: any `internal`; `proxy` for minutes: the
 /// proxy of a crawl cannot be used, and its URLs wait; `memory` while log and store
-/// are available: raise `fetcher.body_memory`; `dns` or `connect` above half of all, whose cause is more likely the
+/// are available: raise `fetcher.body_memory`; `slow_body` above a tenth of all: slow sites,
+/// or a `fetcher.min_body_rate` that is too high for the network of the crawler; `dns` or `connect` above half of all, whose cause is more likely the
 /// crawler's network than the sites'.
 pub(crate) const REQUESTS: &str = "orbweaver_fetcher_requests_total";
 /// Time from the start of a request to the end of its response. Alert: the median above ten seconds.

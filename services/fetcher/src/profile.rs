@@ -35,6 +35,7 @@ pub struct RequestProfile {
     pub(crate) main_text: Option<bool>,
     pub(crate) markdown: Option<Markdown>,
     pub(crate) facts: Option<bool>,
+    pub(crate) other_links: Option<bool>,
     pub(crate) near_duplicates: Option<bool>,
     /// Whether the sitemaps of sites, and the feeds of pages, are read.
     pub(crate) sitemaps: bool,
@@ -88,6 +89,7 @@ impl RequestProfile {
             main_text: profile.main_text,
             markdown: profile.markdown,
             facts: profile.facts,
+            other_links: profile.other_links,
             near_duplicates: profile.near_duplicates,
             sitemaps: profile.sitemaps.unwrap_or(config.sitemaps),
             feeds: profile.feeds.unwrap_or(config.feeds),

@@ -235,6 +235,7 @@ pub(crate) fn page(
         main_text: profile.main_text,
         markdown: profile.markdown,
         facts: profile.facts,
+        other_links: profile.other_links,
         near_duplicates: profile.near_duplicates,
         feeds: profile.feeds,
         requisites: profile.requisites,
@@ -359,7 +360,9 @@ mod tests {
     /// Returns a profile with the longest agent.
     fn longest_profile(archive: bool) -> RequestProfile {
         let (html, main_text, facts, markdown) = (Some(false), Some(false), Some(false), Some(Markdown::Images));
+        let (other_links, near_duplicates) = (Some(false), Some(false));
         let of_documents = FetchProfile { html, main_text, markdown, facts, ..FetchProfile::default() };
+        let of_documents = FetchProfile { other_links, near_duplicates, ..of_documents };
         let of_documents = FetchProfile { feeds: Some(true), requisites: Some(u32::MAX), ..of_documents };
         let profile = FetchProfile { user_agent: Some("a".repeat(300)), archive: Some(archive), ..of_documents };
         RequestProfile::of_crawl(&FetcherConfig::default(), &profile)

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crawl::{
     archive_to::ArchiveTo,
+    export_to::ExportOptions,
     intranet::IntranetOptions,
     order, purpose,
     revisit::{self, RevisitOption},
@@ -53,7 +54,7 @@ pub enum Command {
     /// Show the document that a crawl would extract from an HTML file, as one JSON line.
     Extract(ExtractArgs),
     /// Show whether a robots.txt allows URLs, and by which rule, one JSON line per URL.
-    Robots(RobotsArgs),
+    Robots(crate::tools::robots::RobotsArgs),
     /// Measure deduplication with generated URLs, and verify its result.
     #[command(hide = true)]
     Replay(crate::replay::args::ReplayArgs),
@@ -66,7 +67,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 complete or at its cap, 64 usage error, 66 seeds or headers file unreadable, 69 no seed could be fetched,
-73 output directory unusable, 74 log or store failed, 75 stopped before completion (the same command resumes the crawl).
+73 output directory or export unusable, 74 log or store failed, 75 stopped before completion (the same command resumes).
 
 Examples:
   orbweaver crawl --demo
@@ -169,6 +170,8 @@ pub struct CrawlArgs {
     /// Mark documents whose main text is nearly that of an earlier page of their site: `near_duplicate_of`.
     #[arg(long)]
     pub near_duplicates: bool,
+    #[command(flatten)]
+    pub export: ExportOptions,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     pub cluster: crate::cluster::args::CrawlOptions,
@@ -446,20 +449,6 @@ pub struct ExtractArgs {
     /// Add the other links of the page: pictures with their `alt`, scripts, styles, media, `link` elements.
     #[arg(long)]
     pub other_links: bool,
-}
-
-/// Arguments of `orbweaver robots`.
-#[derive(Debug, Args)]
-pub struct RobotsArgs {
-    /// File with the robots.txt; `-` is stdin.
-    #[arg(value_name = "FILE|-")]
-    pub file: PathBuf,
-    /// Product name or user agent of the crawler.
-    #[arg(long, value_name = "NAME")]
-    pub agent: String,
-    /// URLs, or paths that begin with `/`.
-    #[arg(required = true, value_name = "URL")]
-    pub urls: Vec<String>,
 }
 
 /// Run benchmarks.

@@ -53,6 +53,21 @@ impl Failure {
         }
     }
 
+    /// Returns the failure with another text, and the same exit code.
+    #[must_use]
+    pub fn with(self, text: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Found(was) => Self::Found(text(was)),
+            Self::Usage(was) => Self::Usage(text(was)),
+            Self::Unprocessed(was) => Self::Unprocessed(text(was)),
+            Self::Input(was) => Self::Input(text(was)),
+            Self::NoSeed(was) => Self::NoSeed(text(was)),
+            Self::Output(was) => Self::Output(text(was)),
+            Self::Failed(was) => Self::Failed(text(was)),
+            Self::Stopped(was) => Self::Stopped(text(was)),
+        }
+    }
+
     /// Prints the error to stderr, and returns the exit code.
     #[must_use]
     pub fn report(&self) -> ExitCode {

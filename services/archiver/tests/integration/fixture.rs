@@ -342,6 +342,7 @@ pub(crate) fn page(crawl: &str, url: &str) -> Page {
         main_text: None,
         markdown: None,
         facts: None,
+        other_links: None,
         near_duplicates: None,
         feeds: false,
         requisites: None,

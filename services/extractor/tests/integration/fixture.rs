@@ -42,6 +42,7 @@ pub(crate) fn page(url: &str, body: &[u8], encoding: BodyEncoding) -> Page {
         main_text: None,
         markdown: None,
         facts: None,
+        other_links: None,
         near_duplicates: None,
         feeds: false,
         requisites: None,

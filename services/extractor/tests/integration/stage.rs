@@ -184,6 +184,26 @@ async fn a_document_has_the_main_text_and_markdown_that_the_profile_of_its_crawl
 }
 
 #[tokio::test]
+async fn a_document_has_other_links_if_the_profile_of_its_crawl_requests_them_or_else_the_services_do() {
+    let body = b"<p>A paragraph with <a href=/x>a link</a> and <img src=i.png alt=I>.";
+    for (of_services, of_crawl, expected) in [
+        // Records of fetchers of earlier versions have no such field.
+        (false, None, None),
+        (true, None, Some(1)),
+        (false, Some(true), Some(1)),
+        (true, Some(false), None),
+    ] {
+        let page = Page { other_links: of_crawl, ..page(URL, body, BodyEncoding::Identity) };
+        let of_services = ExtractorConfig { other_links: of_services, ..config() };
+        let actions = through(vec![delivered(0, Some(&page), Some(body))], of_services).await;
+        let Step::Produce(records) = &actions.plans[0].steps[1] else { panic!() };
+        let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+        assert_eq!(document.other_links.map(|links| links.len()), expected);
+        assert_eq!(document.links.len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_main_text_over_the_limit_is_cut_and_its_document_says_so() {
     let limits = ExtractorConfig { max_text_bytes: 20, main_text: true, ..config() };
     let actions = through(vec![fetched(0, "<p>1234567890 äöü 1234567890")], limits).await;

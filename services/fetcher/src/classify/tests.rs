@@ -77,6 +77,7 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
         (FetchError::Connect, "connect"),
         (FetchError::Tls, "tls"),
         (FetchError::Timeout, "timeout"),
+        (FetchError::SlowBody, "slow_body"),
         (FetchError::Connection, "connection"),
         (FetchError::Body, "body"),
         (FetchError::Internal, "internal"),

@@ -15,10 +15,17 @@ use reqwest::{
     Response,
     header::{CONTENT_ENCODING, HeaderMap},
 };
-use tokio::io::{AsyncBufReadExt as _, AsyncRead};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead},
+    time::{Instant, timeout},
+};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-use super::{FetchError, measured::Meters};
+use super::{
+    FetchError,
+    measured::Meters,
+    pace::{LeastRate, Pace, TooSlow},
+};
 
 /// Value of the header `Accept-Encoding`.
 pub(crate) const ACCEPTED: &str = "zstd,gzip,deflate,br";
@@ -109,27 +116,33 @@ impl Codings {
 }
 
 /// Returns the pieces of a body, which is decoded while it is received, and of which at most `max_bytes` are used.
-/// The bytes that are received are added to `meters`.
-pub(super) async fn decoded(
-    response: Response,
-    codings: &Codings,
-    max_bytes: usize,
-    meters: &Meters,
-) -> io::Result<Pieces> {
+pub(super) async fn decoded(received: Pieces, codings: &Codings, max_bytes: usize) -> io::Result<Pieces> {
     let max_encoded = max_bytes.saturating_add(max_bytes / 8).saturating_add(AHEAD_BYTES);
-    let mut pieces = received(response, meters.clone());
+    let mut pieces = received;
     for coding in codings.0.iter().rev() {
         pieces = without(*coding, limited(pieces, max_encoded)).await?;
     }
     Ok(pieces)
 }
 
-/// Returns the pieces of a body as it is received.
-fn received(response: Response, meters: Meters) -> Pieces {
-    Box::pin(stream::try_unfold((response, meters), |(mut response, meters)| async {
-        let Some(chunk) = response.chunk().await.map_err(io::Error::other)? else { return Ok(None) };
-        meters.add_bytes(chunk.len());
-        Ok(Some((chunk, (response, meters))))
+/// Returns the pieces of a body as it is received, at the least rate or a higher one. Their bytes are added to `meters`.
+pub(super) fn received(response: Response, least: LeastRate, meters: Meters) -> Pieces {
+    Box::pin(stream::try_unfold((response, Pace::default()), move |(mut response, mut pace)| {
+        let meters = meters.clone();
+        async move {
+            let started = Instant::now();
+            let chunk = match pace.patience(least) {
+                None => response.chunk().await,
+                // Polls the body before the timer: bytes that have arrived are read, however late that is.
+                Some(patience) => {
+                    timeout(patience, response.chunk()).await.map_err(|_elapsed| io::Error::other(TooSlow))?
+                }
+            };
+            let Some(chunk) = chunk.map_err(io::Error::other)? else { return Ok(None) };
+            meters.add_bytes(chunk.len());
+            pace.add(chunk.len(), started.elapsed());
+            Ok(Some((chunk, (response, pace))))
+        }
     }))
 }
 
@@ -175,7 +188,11 @@ fn pieces(decoder: impl AsyncRead + Send + 'static) -> Pieces {
 
 /// Returns the failure of a request whose body could not be received or decoded.
 pub(super) fn failure_of(error: &io::Error) -> FetchError {
-    let received = error.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>());
+    let cause = error.get_ref();
+    if cause.is_some_and(|cause| cause.is::<TooSlow>()) {
+        return FetchError::SlowBody;
+    }
+    let received = cause.and_then(|inner| inner.downcast_ref::<reqwest::Error>());
     if received.is_some_and(reqwest::Error::is_timeout) { FetchError::Timeout } else { FetchError::Body }
 }
 

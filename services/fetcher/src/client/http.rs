@@ -21,9 +21,10 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::{
     Attempt, AuthoritiesError, Body, Client, Destination, FetchError, HttpResponse, Measured, Purpose, Request,
     capture,
-    decoding::{self, ACCEPTED, Codings},
+    decoding::{self, ACCEPTED, Codings, Pieces},
     descriptors::raise_limit,
     measured::{self, Meters},
+    pace::LeastRate,
     pins::{ConnectionTimes, Pinned, Pins},
     proxies::{self, ProxyClients, ProxyHosts},
     read_authorities,
@@ -69,6 +70,7 @@ pub struct HttpClient {
     hosts: Hosts,
     clock: Arc<dyn Clock>,
     config: FetcherConfig,
+    least_rate: LeastRate,
     /// Trusted in addition to those of the system.
     authorities: Vec<Certificate>,
 }
@@ -82,7 +84,9 @@ impl HttpClient {
         let authorities = read_authorities(config.tls_ca.as_deref())?;
         let client = builder(config, hosts.clone()).tls_certs_merge(authorities.clone()).build()?;
         let (proxied, resolver) = (ProxyClients::default(), Resolver::new(config)?);
-        Ok(Self { client, proxied, resolver, hosts, clock, config: config.clone(), authorities })
+        let bytes_per_second = config.min_body_rate as u64;
+        let least_rate = LeastRate { bytes_per_second, grace: config.body_grace };
+        Ok(Self { client, proxied, resolver, hosts, clock, config: config.clone(), least_rate, authorities })
     }
 
     /// Returns the client for a proxy, or the one without.
@@ -201,7 +205,9 @@ impl HttpClient {
         if purpose != Purpose::Robots || profile.archive {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
-        let read = read(response, codings, (max_bytes, candidates), memory, meters);
+        let length = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+        let received = decoding::received(response, self.least_rate, meters.clone());
+        let read = read((received, length), codings, (max_bytes, candidates), memory);
         let ended = timeout_at(deadline, read).await;
         answer.encoded_bytes = answer.content_encoding.is_some().then(|| meters.so_far().received_bytes);
         let result = match ended {
@@ -350,22 +356,21 @@ fn builder(config: &FetcherConfig, resolver: impl Resolve + 'static) -> ClientBu
 }
 
 /// Reads the decoded body up to a limit, which also bounds the growth by decompression, and determines its kind. Stops
-/// reading once it is none of the candidates. `codings` is `None` if the body cannot be decoded.
+/// reading once it is none of the candidates. `length` is the declared length or 0, `codings` is `None` if the body cannot
+/// be decoded.
 async fn read(
-    response: Response,
+    (received, length): (Pieces, usize),
     codings: Option<Codings>,
     (max_bytes, candidates): (usize, Candidates),
     memory: &mut Reservation,
-    meters: &Meters,
 ) -> Result<(Body, PageKind), FetchError> {
     let codings = codings.ok_or(FetchError::Body)?;
-    let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-    let expected = if codings.is_empty() { expected } else { 0 };
+    let expected = if codings.is_empty() { length } else { 0 };
     let first = expected.clamp(FIRST_BYTES, MOST_FIRST_BYTES);
     let mut bytes = Vec::new();
     let mut kind = None;
     let broken = |error| decoding::failure_of(&error);
-    let mut pieces = decoding::decoded(response, &codings, max_bytes, meters).await.map_err(broken)?;
+    let mut pieces = decoding::decoded(received, &codings, max_bytes).await.map_err(broken)?;
     while let Some(piece) = pieces.try_next().await.map_err(broken)? {
         // Decoding alone would never yield to other requests.
         tokio::task::coop::consume_budget().await;

@@ -6,6 +6,7 @@ mod decoding;
 mod descriptors;
 mod http;
 mod measured;
+mod pace;
 mod pins;
 mod proxies;
 mod resolver;
@@ -148,6 +149,8 @@ pub enum FetchError {
     Tls,
     /// The response, or a part of it, did not arrive in time.
     Timeout,
+    /// The body arrived more slowly than permitted.
+    SlowBody,
     /// The connection broke, or the response was not HTTP, before the headers arrived.
     Connection,
     /// The body was incomplete, or could not be decoded: it has an unknown content coding, or more than two.
@@ -164,12 +167,13 @@ pub enum FetchError {
 
 impl FetchError {
     /// All failures.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Dns,
         Self::UnknownHost,
         Self::Connect,
         Self::Tls,
         Self::Timeout,
+        Self::SlowBody,
         Self::Connection,
         Self::Body,
         Self::Private,
@@ -186,6 +190,7 @@ impl FetchError {
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Timeout => "timeout",
+            Self::SlowBody => "slow_body",
             Self::Connection => "connection",
             Self::Body => "body",
             Self::Private => "private_address",

@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Drip(Vec<u8>),
     /// Sends these bytes again and again, with this pause in between, until the client closes the connection.
     Repeat(Vec<u8>, Duration),
+    /// Sends nothing for this time.
+    Wait(Duration),
     /// Sends nothing until the client closes the connection.
     Hang,
     /// Closes the sending half.
@@ -181,6 +183,10 @@ async fn play(stream: &mut TcpStream, script: &[Step]) -> bool {
                     tokio::time::sleep(*pause).await;
                 }
                 false
+            }
+            Step::Wait(time) => {
+                tokio::time::sleep(*time).await;
+                true
             }
             Step::Hang => {
                 while stream.read_u8().await.is_ok() {}

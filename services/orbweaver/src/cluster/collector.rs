@@ -184,9 +184,9 @@ impl Collecting {
         self.task.is_finished() || self.view.is_revoked()
     }
 
-    /// Ends the collector. If it has not collected all results, those that it lacks are kept until the crawl is
+    /// Ends the collector; returns `true` if the directory has all results. Those that it lacks are kept until the crawl is
     /// resumed.
-    pub(super) async fn end(self, log: &dyn Log, watched: Option<&Watched>) -> Result<(), Failure> {
+    pub(super) async fn end(self, log: &dyn Log, watched: Option<&Watched>) -> Result<bool, Failure> {
         // Includes the records that arrived in the meantime. A failing log also ends the exporter, which returns the error.
         let is_collected = !self.has_ended()
             && export::caught_up(log, &self.identity.group, CATCH_UP_WITHIN).await.unwrap_or_default();
@@ -218,10 +218,11 @@ impl Collecting {
                      consumers remove {group}` abandons them",
                     out.display()
                 );
-                return ended;
+                return ended.map(|()| false);
             }
         }
-        consumers::remove(log, &group).await.map(drop)
+        consumers::remove(log, &group).await?;
+        Ok(true)
     }
 }
 

@@ -49,10 +49,13 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     }
     let given = args.cluster.crawl.clone().unwrap_or_default();
     let profile = ProfileOptions::from(args).given()?;
+    if let Some(out) = &args.out {
+        args.export.check(out)?;
+    }
     definition::check_settings(args.extent.revision())?;
     // Only validates the arguments.
     Settings::new(args, vec![])?;
-    block_on(async {
+    let is_collected = block_on(async {
         let log: Arc<dyn Log> = Arc::new(connect(brokers, &args.cluster.kafka).await?);
         if let Some(cql) = &args.cluster.cql {
             let config = cql_config(cql, &args.cluster.keyspace, args.cluster.cql_replication)?;
@@ -69,11 +72,16 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
             }
             Err(error) => Err(error),
         };
-        if let Some(collecting) = collecting {
-            collecting.end(&*log, end.as_ref().ok()).await?;
-        }
-        end.map(drop)
-    })
+        let is_collected = match collecting {
+            Some(collecting) => collecting.end(&*log, end.as_ref().ok()).await?,
+            None => false,
+        };
+        end.map(|_| is_collected)
+    })?;
+    match &args.out {
+        Some(out) if is_collected => args.export.run(out),
+        _ => Ok(()),
+    }
 }
 
 /// Rejects options that are settings of the services alone.
@@ -87,9 +95,13 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
         ("--allow-network", !args.intranet.allow_network.is_empty(), "set `fetcher.allow_networks` of the services"),
         ("--ca-file", args.intranet.ca_file.is_some(), "set `fetcher.tls_ca` of the services"),
         ("--warc=s3://BUCKET/PREFIX", is_uploading, "set `archiver.upload` of the archiver, and give --warc"),
-        ("--other-links", args.other_links, "set `extractor.other_links` of the services"),
         ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),
     ];
+    if args.export.export.is_some() && args.out.is_none() {
+        return Err(Failure::Usage(
+            "--export requires --out with --brokers: results are collected only there".to_owned(),
+        ));
+    }
     let given = settings.iter().find(|(_, given, _)| *given);
     given.map_or(Ok(()), |(option, _, instead)| {
         Err(Failure::Usage(format!("{option} cannot be used with --brokers: {instead}")))

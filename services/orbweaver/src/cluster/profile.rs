@@ -83,6 +83,10 @@ pub struct ProfileOptions {
     /// Add facts of the page to each document: dates, authors, Open Graph, JSON-LD, microdata, detected language and more.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub facts: Option<bool>,
+    /// Add the other links of the page to each document: pictures with their `alt`, scripts, styles, media, `link` elements;
+    /// `--other-links=false` leaves them out if the services add them.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub other_links: Option<bool>,
     /// Mark documents whose main text is nearly that of an earlier page of their site: `near_duplicate_of`.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub near_duplicates: Option<bool>,
@@ -115,6 +119,7 @@ impl ProfileOptions {
             main_text: self.main_text,
             markdown: self.markdown,
             facts: self.facts,
+            other_links: self.other_links,
             near_duplicates: self.near_duplicates,
             purpose: purpose::given(&self.purpose)?,
             proxy: proxy::given(self.proxy.as_deref())?,
@@ -145,6 +150,7 @@ impl From<&CrawlArgs> for ProfileOptions {
             main_text: args.main_text.then_some(true),
             markdown: args.markdown,
             facts: args.facts.then_some(true),
+            other_links: args.other_links.then_some(true),
             near_duplicates: args.near_duplicates.then_some(true),
         }
     }
@@ -170,6 +176,7 @@ pub(super) fn merge(present: FetchProfile, given: &FetchProfile) -> FetchProfile
         main_text: given.main_text.or(present.main_text),
         markdown: given.markdown.or(present.markdown),
         facts: given.facts.or(present.facts),
+        other_links: given.other_links.or(present.other_links),
         near_duplicates: given.near_duplicates.or(present.near_duplicates),
         purpose: given.purpose.or(present.purpose),
         proxy: given.proxy.or(present.proxy),
@@ -194,6 +201,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         main_text,
         markdown,
         facts,
+        other_links,
         near_duplicates,
         purpose,
         proxy,
@@ -216,6 +224,7 @@ pub(super) fn lines(profile: &FetchProfile) -> Vec<String> {
         ("main text", yes_or_no(*main_text)),
         ("markdown", markdown.map(|markdown| markdown.name().to_owned())),
         ("facts", yes_or_no(*facts)),
+        ("other links", yes_or_no(*other_links)),
         ("near duplicates", yes_or_no(*near_duplicates)),
         ("purpose", purpose.as_deref().map(purpose::shown)),
         ("proxy", proxy.as_ref().map(ToString::to_string)),
@@ -266,7 +275,14 @@ mod tests {
         ];
         let third = merge(
             second.clone(),
-            &given(&[&third[..], &["--main-text", "--markdown=images", "--facts=false", "--near-duplicates"]].concat()),
+            &given(
+                &[
+                    &third[..],
+                    &["--main-text", "--markdown=images", "--facts=false", "--other-links"],
+                    &["--near-duplicates"],
+                ]
+                .concat(),
+            ),
         );
         let language = [("accept-language".to_owned(), "de".to_owned())];
         let expected = FetchProfile {
@@ -281,12 +297,15 @@ mod tests {
         let (max_body_bytes, html, main_text) = (Some(1 << 20), Some(true), Some(true));
         let accept = vec!["image/*".to_owned(), "application/pdf".to_owned()];
         let (markdown, facts) = (Some(Markdown::Images), Some(false));
-        let near_duplicates = Some(true);
-        let of_documents = FetchProfile { html, main_text, markdown, facts, near_duplicates, ..expected };
+        let (other_links, near_duplicates) = (Some(true), Some(true));
+        let of_documents = FetchProfile { html, main_text, markdown, facts, ..expected };
+        let of_documents = FetchProfile { other_links, near_duplicates, ..of_documents };
         let of_sites = FetchProfile { ignore_robots: true, sitemaps: Some(true), feeds: Some(false), ..of_documents };
         let of_sites = FetchProfile { archive: Some(true), requisites: Some(500), ..of_sites };
         assert_eq!(third, FetchProfile { max_body_bytes, accept, ..of_sites });
         assert_eq!(merge(third.clone(), &given(&[])), third);
+        let without = merge(third.clone(), &given(&["--other-links=false"]));
+        assert_eq!(without, FetchProfile { other_links: Some(false), ..third.clone() });
         let purposes = |profile: &FetchProfile| profile.purpose.clone();
         let fourth = merge(third, &given(&["--purpose", "archive,search", "--purpose=search"]));
         assert_eq!(purposes(&fourth), Some(vec![CrawlPurpose::Search, CrawlPurpose::Archive]));

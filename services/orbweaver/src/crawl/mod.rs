@@ -6,6 +6,7 @@
 
 pub mod archive_to;
 pub mod definition;
+pub mod export_to;
 mod headers;
 pub mod intranet;
 pub mod monitor;

@@ -42,6 +42,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
         check_unused(&out)?;
     }
     // Validated before anything is created, so that a wrong option leaves no directory behind.
+    args.export.check(&out)?;
     let new = if existing.is_none() { Some(Settings::new(args, urls.clone())?) } else { None };
     if let (None, Some(seeds)) = (&existing, &args.seeds) {
         check_readable(seeds)?;

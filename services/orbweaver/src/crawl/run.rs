@@ -31,21 +31,25 @@ use crate::{
 /// Runs `orbweaver crawl`.
 ///
 /// # Errors
-/// Fails if the crawl cannot start, fails, is stopped before its end, or could not fetch any seed.
+/// Fails if the crawl cannot start, fails, is stopped before its end, or could not fetch any seed, or if its results
+/// cannot be exported.
 pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     let mut prepared = prepare(args)?;
     if prepared.settings.complete {
-        return already_complete(&prepared);
+        already_complete(&prepared)?;
+        return args.export.run(&prepared.out);
     }
     logging::to_file(&prepared.out)?;
     let _web = demo(&mut prepared)?;
     warn_without_contact(args, &prepared.settings);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     // A DNS lookup may block its thread for long; do not wait for it.
-    block_on(threads, Duration::from_millis(100), crawl(args, prepared))
+    let ended = block_on(threads, Duration::from_millis(100), crawl(args, prepared))?;
+    args.export.run(&ended.out)
 }
 
-async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> {
+/// Returns the crawl, still locked, if it has ended without an interruption.
+async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Failure> {
     let clock = SystemClock;
     // A program that replaced itself with this one, as `cargo run` does, has already used CPU time of this process.
     let (begun, used) = (std::time::Instant::now(), usage::cpu_time());
@@ -125,7 +129,7 @@ async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> R
     prepared.settings.write(&prepared.state)
 }
 
-fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Failure> {
+fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<Prepared, Failure> {
     let out = &prepared.out;
     let written = summary.write(out);
     let by = end.map_err(|error| {
@@ -143,7 +147,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     match by {
         EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before completion; {again}"))),
         EndedBy::MaxTime => return Err(Failure::Stopped(format!("--max-time was reached; {again}"))),
-        EndedBy::MaxPages | EndedBy::Capped | EndedBy::Failed => return Ok(()),
+        EndedBy::MaxPages | EndedBy::Capped | EndedBy::Failed => return Ok(prepared),
         EndedBy::Complete | EndedBy::Asleep => {}
     }
     if summary.urls.answered() == 0 {
@@ -159,11 +163,12 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     }
     if by == EndedBy::Asleep {
         notice!("`orbweaver crawl --out {}` makes the visits that are due", out.display());
-        return Ok(());
+        return Ok(prepared);
     }
     prepared.settings.complete = true;
     prepared.settings.write(&prepared.state)?;
-    trim::trim(&prepared.state)
+    trim::trim(&prepared.state)?;
+    Ok(prepared)
 }
 
 /// Returns a short description of the seeds.

@@ -19,6 +19,9 @@ use crate::{cli::size, exit::Failure};
 /// Smallest size of a shard, in bytes: the manifest, which is replaced with each of them, names all.
 const MIN_SHARD_BYTES: u64 = 1 << 20;
 
+/// Default size of a shard, in bytes: that of `--shard-bytes`.
+const SHARD_BYTES: u64 = 256 << 20;
+
 /// Arguments of `orbweaver export`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -81,6 +84,23 @@ pub struct ExportArgs {
 }
 
 impl ExportArgs {
+    /// Returns the arguments of an export of all results, with the default of each option.
+    pub(crate) fn all(dir: PathBuf, to: Destination) -> Self {
+        Self {
+            dir,
+            to,
+            what: vec![],
+            shard_bytes: SHARD_BYTES,
+            site: vec![],
+            status: vec![],
+            language: vec![],
+            unique: false,
+            since: None,
+            until: None,
+            json: false,
+        }
+    }
+
     /// Returns the selected results, the same for each order of the options.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ impl Sink for Directory {
         for entry in fs::read_dir(&self.path).map_err(|source| output(&self.path, source))? {
             // A process that is killed while it creates the manifest leaves this file.
             if entry.map_err(|source| output(&self.path, source))?.file_name() != "manifest.json.new" {
-                let message = "it is not empty and has no export; give another --to";
+                let message = "it is not empty and has no export; give another destination";
                 return Err(output(&self.path, io::Error::other(message)));
             }
         }

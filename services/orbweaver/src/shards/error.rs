@@ -17,7 +17,9 @@ pub enum ShardsError {
     #[error("{0} is not the file that was exported, or was changed; export it to another destination")]
     Changed(PathBuf),
     /// The export has other options.
-    #[error("{output} has an export with `{stored}`, and not with `{given}`; give other options or another --to")]
+    #[error(
+        "{output} has an export with `{stored}`, and not with `{given}`; give other options or another destination"
+    )]
     Selection {
         /// Destination of the export.
         output: String,

@@ -31,7 +31,6 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
-    io,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -44,7 +43,7 @@ use manifest::{Manifest, Selection};
 use pass::{Run, pass};
 use record::Source;
 use serde::Serialize;
-use sink::{Sink, begin, remove_unfinished};
+use sink::{Sink, begin, existing, remove_unfinished};
 
 use crate::{
     crawl::progress::{bytes, number},
@@ -59,14 +58,47 @@ use crate::{
 /// # Errors
 /// Fails if the results cannot be read, the export cannot be written or is interrupted.
 pub fn run(args: &ExportArgs) -> Result<(), Failure> {
-    let as_json = args.json;
-    let args = args.clone();
-    let summary = interruptible(move |stop| Ok(export(&args, stop)?))?;
+    let summary = all(args)?;
     to_stdout(|out| {
-        if as_json {
+        if args.json {
             return json_line(out, &summary);
         }
-        summary.iter().try_for_each(|(kind, counts)| counts.print(*kind, out))
+        summary.iter().try_for_each(|(kind, counts)| writeln!(out, "{}", counts.text(*kind)))
+    })
+}
+
+/// Exports the results of a crawl, and returns the lines of the summary.
+///
+/// # Errors
+/// Fails as [`run`].
+pub(crate) fn lines(args: &ExportArgs) -> Result<Vec<String>, Failure> {
+    Ok(all(args)?.iter().map(|(kind, counts)| counts.text(*kind)).collect())
+}
+
+fn all(args: &ExportArgs) -> Result<BTreeMap<Kind, Counts>, Failure> {
+    let args = args.clone();
+    interruptible(move |stop| Ok(export(&args, stop)?))
+}
+
+/// Checks that the destination can be reached, and that it is new, empty, or has an export with these options; changes
+/// nothing.
+///
+/// # Errors
+/// Fails if the export would be refused, or if the command is interrupted.
+pub(crate) fn check(args: &ExportArgs) -> Result<(), Failure> {
+    let args = args.clone();
+    interruptible(move |stop| {
+        let (to, selection) = (&args.to, args.selection()?);
+        let checked = match to {
+            Destination::Directory(path) if !path.exists() => return Ok(()),
+            Destination::Directory(path) => {
+                Directory::open(path).and_then(|directory| existing(&directory, to, &selection))
+            }
+            Destination::Bucket(address) => {
+                Bucket::connect(to, address.bucket(), stop).and_then(|bucket| existing(&bucket, to, &selection))
+            }
+        };
+        checked.map(drop).map_err(|error| stopped(error, stop).into())
     })
 }
 
@@ -85,14 +117,14 @@ struct Counts {
 }
 
 impl Counts {
-    fn print(&self, kind: Kind, out: &mut dyn io::Write) -> io::Result<()> {
+    fn text(&self, kind: Kind) -> String {
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         let new = match self.new_shards {
             0 => "nothing new".to_owned(),
             shards => format!("{} new in {shards} shard{}", number(self.new_records), plural(shards)),
         };
         let (name, records, size) = (kind.name(), number(self.records), bytes(self.bytes));
-        writeln!(out, "{name:9}  {records} records in {} shard{}, {size}; {new}", self.shards, plural(self.shards))
+        format!("{name:9}  {records} records in {} shard{}, {size}; {new}", self.shards, plural(self.shards))
     }
 }
 
@@ -112,10 +144,14 @@ fn export(args: &ExportArgs, stop: &AtomicBool) -> Result<BTreeMap<Kind, Counts>
             export_to(&Bucket::connect(&args.to, address.bucket(), stop)?, run, selection, &files)
         }
     };
-    match exported {
-        // A request that was abandoned.
-        Err(ShardsError::Output { .. }) if stop.load(Ordering::Relaxed) => Err(ShardsError::Stopped),
-        exported => exported,
+    exported.map_err(|error| stopped(error, stop))
+}
+
+/// Returns the error of an export that was stopped if `error` is that of a request that was abandoned.
+fn stopped(error: ShardsError, stop: &AtomicBool) -> ShardsError {
+    match error {
+        ShardsError::Output { .. } if stop.load(Ordering::Relaxed) => ShardsError::Stopped,
+        error => error,
     }
 }
 

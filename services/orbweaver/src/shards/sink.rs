@@ -40,25 +40,37 @@ pub(super) trait Sink {
 
 /// Returns the manifest of a new or existing export. Removes shards that an interrupted run did not complete.
 pub(super) fn begin<S: Sink>(sink: &S, to: &Destination, selection: Selection) -> Result<Manifest, ShardsError> {
-    let Some(manifest) = sink.load()? else {
-        sink.check_unused()?;
+    let Some(manifest) = existing(sink, to, &selection)? else {
         let manifest = Manifest::new(selection);
         sink.save(&manifest)?;
         return Ok(manifest);
+    };
+    // Before the removal: an earlier run could name a shard in its manifest that this one removes.
+    sink.claim(&manifest)?;
+    remove_unfinished(sink, to, &manifest)?;
+    Ok(manifest)
+}
+
+/// Returns the manifest of an existing export with this selection; `None` if the destination is unused. Changes nothing.
+pub(super) fn existing<S: Sink>(
+    sink: &S,
+    to: &Destination,
+    selection: &Selection,
+) -> Result<Option<Manifest>, ShardsError> {
+    let Some(manifest) = sink.load()? else {
+        sink.check_unused()?;
+        return Ok(None);
     };
     if manifest.format != FORMAT {
         let message = format!("its manifest has the format {}, not {FORMAT}", manifest.format);
         return Err(ShardsError::Output { output: to.to_string(), source: io::Error::other(message) });
     }
     let stored = manifest.selection();
-    if stored != selection {
+    if stored != *selection {
         let (stored, given) = (stored.to_string(), selection.to_string());
         return Err(ShardsError::Selection { output: to.to_string(), stored, given });
     }
-    // Before the removal: an earlier run could name a shard in its manifest that this one removes.
-    sink.claim(&manifest)?;
-    remove_unfinished(sink, to, &manifest)?;
-    Ok(manifest)
+    Ok(Some(manifest))
 }
 
 /// Removes the shards that the manifest does not name: an interrupted run leaves at most one of each kind.

@@ -1,8 +1,26 @@
 //! `orbweaver robots`: the verdict of a robots.txt on URLs.
 
+use std::path::PathBuf;
+
+use clap::Args;
+
 use super::read_input;
+use crate::exit::Failure;
 use crate::output::{json_line, to_stdout};
-use crate::{cli::RobotsArgs, exit::Failure};
+
+/// Arguments of `orbweaver robots`.
+#[derive(Debug, Args)]
+pub struct RobotsArgs {
+    /// File with the robots.txt; `-` is stdin.
+    #[arg(value_name = "FILE|-")]
+    pub file: PathBuf,
+    /// Product name or user agent of the crawler.
+    #[arg(long, value_name = "NAME")]
+    pub agent: String,
+    /// URLs, or paths that begin with `/`.
+    #[arg(required = true, value_name = "URL")]
+    pub urls: Vec<String>,
+}
 
 /// Prints one JSON line per URL.
 pub fn run(args: &RobotsArgs) -> Result<(), Failure> {

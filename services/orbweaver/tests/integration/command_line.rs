@@ -134,7 +134,6 @@ mod cluster {
             ("--allow-network", Some("10.0.0.0/8")),
             ("--ca-file", Some("authorities.pem")),
             ("--follow-nofollow", None),
-            ("--other-links", None),
             ("--header", Some("X-Api-Key: x")),
         ];
         let inputs = Inputs::default();

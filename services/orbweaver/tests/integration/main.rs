@@ -5,6 +5,7 @@
 mod command_line;
 #[cfg(feature = "cluster")]
 mod configuration;
+mod crawl_export;
 mod export;
 mod replay;
 mod secrets;

@@ -166,7 +166,7 @@ impl<'a> Sink for Bucket<'a> {
         if found(first)?.is_none() {
             return Ok(());
         }
-        let source = io::Error::other("it is not empty and has no export; give another --to");
+        let source = io::Error::other("it is not empty and has no export; give another destination");
         Err(ShardsError::Output { output: self.to.to_string(), source })
     }
 

@@ -207,7 +207,7 @@ fn a_prefix_with_other_objects_is_refused_and_stays_as_it_is() {
     let remote = Remote::new(&setup);
     remote.objects.memory.put(&"docs/notes.txt".into(), "of another program".into()).now_or_never().unwrap().unwrap();
     let error = remote.export(Fault::None, &RUNNING).0.unwrap_err();
-    assert_eq!(error.to_string(), "s3://results/docs: it is not empty and has no export; give another --to");
+    assert_eq!(error.to_string(), "s3://results/docs: it is not empty and has no export; give another destination");
     assert_eq!((code(error), remote.files().len()), (73, 1));
 }
 
