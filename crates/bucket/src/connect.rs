@@ -29,7 +29,51 @@ pub struct ConnectError(String);
 /// # Errors
 /// Fails if the settings are incomplete or invalid.
 pub fn connect_by_environment(bucket: &str) -> Result<Store, ConnectError> {
-    connect(AmazonS3Builder::from_env(), bucket, RETRIES)
+    let variables = std::env::vars_os();
+    let variables = variables.filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+    connect(settings(variables)?, bucket, RETRIES)
+}
+
+/// Returns the settings in these variables. An empty variable counts as absent, since that is how deployments pass on one
+/// that is not set.
+fn settings(variables: impl Iterator<Item = (String, String)>) -> Result<AmazonS3Builder, ConnectError> {
+    let mut builder = AmazonS3Builder::new();
+    for (name, value) in variables.filter(|(name, value)| name.starts_with("AWS_") && !value.is_empty()) {
+        if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+            if let Some(allowed) = allowed(&key).filter(|_| !is_valid(key, &value)) {
+                return Err(ConnectError(format!("{name}: `{value}` is not allowed; allowed: {allowed}")));
+            }
+            builder = builder.with_config(key, value);
+        }
+    }
+    Ok(builder)
+}
+
+/// Returns the values of a setting that has few.
+fn allowed(key: &AmazonS3ConfigKey) -> Option<&'static str> {
+    match key {
+        AmazonS3ConfigKey::ConditionalPut => Some("`disabled` and `etag`"),
+        AmazonS3ConfigKey::VirtualHostedStyleRequest | AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp) => {
+            Some("`true` and `false`")
+        }
+        _ => None,
+    }
+}
+
+/// Returns `true` if a connection with this value, and otherwise valid settings, is possible.
+fn is_valid(key: AmazonS3ConfigKey, value: &str) -> bool {
+    let others = AmazonS3Builder::new().with_bucket_name("any").with_access_key_id("any").with_secret_access_key("any");
+    others.with_config(key, value).build().is_ok()
+}
+
+/// Returns the one of the two credentials that is absent although the other is given.
+fn missing_credential(builder: &AmazonS3Builder) -> Option<&'static str> {
+    let is_given = |key: AmazonS3ConfigKey| builder.get_config_value(&key).is_some();
+    match (is_given(AmazonS3ConfigKey::AccessKeyId), is_given(AmazonS3ConfigKey::SecretAccessKey)) {
+        (true, false) => Some("AWS_SECRET_ACCESS_KEY"),
+        (false, true) => Some("AWS_ACCESS_KEY_ID"),
+        _ => None,
+    }
 }
 
 /// Connects to a bucket, without a request.
@@ -48,6 +92,9 @@ pub fn connect(builder: AmazonS3Builder, bucket: &str, retries: RetryConfig) -> 
         if url.scheme() == "http" && !allows_http {
             return Err(ConnectError("AWS_ENDPOINT_URL: http:// requires AWS_ALLOW_HTTP=true".to_owned()));
         }
+    }
+    if let Some(missing) = missing_credential(&builder) {
+        return Err(ConnectError(format!("{missing} is not set; set both credentials, or none at Amazon")));
     }
     let store = builder
         .with_bucket_name(bucket)
@@ -78,11 +125,51 @@ mod tests {
                 builder("http://store.test").with_allow_http(false),
                 "AWS_ENDPOINT_URL: http:// requires AWS_ALLOW_HTTP=true",
             ),
-            (AmazonS3Builder::new().with_access_key_id("key"), "s3://results: missing SecretAccessKey"),
+            (AmazonS3Builder::new().with_access_key_id("key"), "AWS_SECRET_ACCESS_KEY is not set"),
+            (AmazonS3Builder::new().with_secret_access_key("top-secret"), "AWS_ACCESS_KEY_ID is not set"),
         ] {
             let message = connect(builder, "results", RETRIES).err().unwrap().to_string();
             assert!(message.starts_with(expected), "{message}");
         }
         assert!(connect(builder("http://store.test"), "results", RETRIES).is_ok());
+    }
+
+    fn of(variables: &[(&str, &str)]) -> Result<AmazonS3Builder, ConnectError> {
+        settings(variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())))
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_absent() {
+        let given = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "top-secret")];
+        let absent = ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN", "AWS_ALLOW_HTTP"];
+        let variables = [&given[..], &absent.map(|name| (name, ""))].concat();
+        let builder = of(&variables).unwrap();
+        for key in [AmazonS3ConfigKey::Region, AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::Token] {
+            assert_eq!(builder.get_config_value(&key), None, "{key:?}");
+        }
+        assert_eq!(builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).as_deref(), Some("key"));
+        assert!(connect(builder, "results", RETRIES).is_ok());
+    }
+
+    #[test]
+    fn a_variable_with_another_value_than_those_allowed_is_named_with_them() {
+        for (name, value, allowed) in [
+            ("AWS_CONDITIONAL_PUT", "off", "`disabled` and `etag`"),
+            ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "maybe", "`true` and `false`"),
+            ("AWS_ALLOW_HTTP", "maybe", "`true` and `false`"),
+        ] {
+            let expected = format!("{name}: `{value}` is not allowed; allowed: {allowed}");
+            assert_eq!(of(&[(name, value)]).err().map(|error| error.to_string()), Some(expected));
+        }
+        for (name, value) in [
+            ("AWS_CONDITIONAL_PUT", "disabled"),
+            ("AWS_CONDITIONAL_PUT", "etag"),
+            ("AWS_ALLOW_HTTP", "true"),
+            ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "false"),
+            ("OTHER_ALLOW_HTTP", "maybe"),
+            ("AWS_PAGER", "maybe"),
+        ] {
+            assert!(of(&[(name, value)]).is_ok(), "{name}={value}");
+        }
     }
 }

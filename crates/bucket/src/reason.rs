@@ -41,7 +41,7 @@ fn refusal(text: &str) -> Option<String> {
     };
     let code = code.map(|code| format!(", {code}")).unwrap_or_default();
     let message = element(body, "Message")
-        .map(|message| format!(" ({})", message.trim().trim_end_matches('.')))
+        .map(|message| format!(" ({})", unescaped(message).trim().trim_end_matches('.')))
         .unwrap_or_default();
     Some(format!("the store answered {status}{code}{message}{advice}"))
 }
@@ -53,6 +53,21 @@ fn element<'a>(body: &'a str, name: &str) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Replaces the references to characters that have to be escaped in an element.
+fn unescaped(text: &str) -> String {
+    // The ampersand comes last, so that nothing is replaced twice.
+    const REFERENCES: [(&str, &str); 7] = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&apos;", "'"),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ];
+    REFERENCES.into_iter().fold(text.to_owned(), |text, (reference, c)| text.replace(reference, c))
+}
+
 /// Returns a text that begins with a lower-case letter.
 fn lower(text: &str) -> String {
     let mut chars = text.chars();
@@ -60,5 +75,18 @@ fn lower(text: &str) -> String {
     match chars.next() {
         Some(first) if is_word => first.to_lowercase().chain(chars).collect(),
         _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_a_store_is_shown_without_escapes() {
+        let response = "status code: 400 Bad Request: <Error><Code>Malformed</Code><Message>the region \
+            &#34;a&quot; &amp;lt; &lt;b&gt; isn&apos;t &#39;c&#39;.</Message></Error>";
+        let shown = "the store answered 400 Bad Request, Malformed (the region \"a\" &lt; <b> isn't 'c')";
+        assert_eq!(refusal(response).as_deref(), Some(shown));
     }
 }

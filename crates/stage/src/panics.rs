@@ -22,15 +22,21 @@ pub type Thrown = Box<dyn Any + Send>;
 /// [`catch`] or [`caught`]: it is a defect that ends the process.
 pub fn listen(report: impl Fn() + Send + Sync + 'static) {
     set_hook(Box::new(move |info| {
-        let message = info.payload_as_str().unwrap_or_default();
-        let tp = info.location().map(ToString::to_string).unwrap_or_default();
-        if are_caught() {
-            tracing::error!(tp, message, "a panic; it was caught, and the process continues");
-        } else {
-            tracing::error!(tp, message, "a panic; the process ends");
+        let at = info.location().map(ToString::to_string).unwrap_or_default();
+        log(info.payload_as_str().unwrap_or_default(), &at);
+        if !are_caught() {
             report();
         }
     }));
+}
+
+/// Logs a panic. No field is named `message`, which is the name of the text: a name occurs once in a line.
+fn log(panic: &str, at: &str) {
+    if are_caught() {
+        tracing::error!(at, panic, "a panic; it was caught, and the process continues");
+    } else {
+        tracing::error!(at, panic, "a panic; the process ends");
+    }
 }
 
 /// Returns `true` if a panic on this thread would now be caught by [`catch`] or [`caught`].
@@ -61,7 +67,66 @@ pub fn caught<F: Future>(future: F) -> impl Future<Output = Result<F::Output, Th
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fmt::Debug,
+        sync::{Arc, Mutex},
+    };
+
+    use tracing::{
+        Event, Metadata, Subscriber,
+        field::{Field, Visit},
+        span,
+    };
+
     use super::*;
+
+    /// Records names and values of the fields of events.
+    #[derive(Clone, Default)]
+    struct Recorder(Arc<Mutex<Vec<(String, String)>>>);
+
+    impl Visit for Recorder {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0.lock().unwrap().push((field.name().to_owned(), format!("{value:?}")));
+        }
+    }
+
+    impl Subscriber for Recorder {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    #[test]
+    fn a_panic_is_logged_with_its_text_its_location_and_no_name_twice() {
+        let recorder = Recorder::default();
+        tracing::subscriber::with_default(recorder.clone(), || {
+            log("thrown", "file.rs:1:2");
+            let _ = catch(|| log("thrown", "file.rs:1:2"));
+        });
+        let text = |end: &str| ("message".to_owned(), format!("a panic; {end}"));
+        let field = |name: &str, value: &str| (name.to_owned(), format!("{value:?}"));
+        let event = |end| {
+            let mut event = vec![text(end), field("at", "file.rs:1:2"), field("panic", "thrown")];
+            event.sort();
+            event
+        };
+        let mut logged = recorder.0.lock().unwrap().clone();
+        assert_eq!(logged.len(), 6, "{logged:?}");
+        logged[..3].sort();
+        logged[3..].sort();
+        assert_eq!(logged[..3], event("the process ends"));
+        assert_eq!(logged[3..], event("it was caught, and the process continues"));
+    }
 
     #[tokio::test]
     async fn a_panic_that_is_caught_is_known_as_such_and_only_while_it_is() {

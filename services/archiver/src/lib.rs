@@ -56,5 +56,6 @@ pub use config::ArchiverConfig;
 pub use error::ArchiveError;
 pub use metrics::ArchiverMetrics;
 pub use page::PAGE_HEADER;
+pub use remote::check_upload;
 pub use stage::{ArchiverStage, SERVICE};
 pub use worker::FileWorker;

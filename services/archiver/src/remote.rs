@@ -14,6 +14,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::{Error, ObjectStoreExt as _, PutMode, PutOptions, path::Path as Key};
 use orbweaver_bucket::{Address, Store, connect_by_environment, reason};
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     ArchiveError, disk,
@@ -34,6 +35,8 @@ pub(crate) struct Remote {
     store: Store,
     part_bytes: usize,
     runtime: Handle,
+    /// Canceled when the runtime ends.
+    ended: CancellationToken,
 }
 
 impl fmt::Debug for Remote {
@@ -52,18 +55,26 @@ impl Remote {
 
     /// Creates a prefix on a store, with objects in parts of this size.
     pub(crate) fn on(store: Store, address: Address, part_bytes: usize) -> Self {
-        Self { address, store, part_bytes, runtime: Handle::current() }
+        let (runtime, ended) = (Handle::current(), CancellationToken::new());
+        let end = ended.clone().drop_guard();
+        runtime.spawn(async move {
+            let _end = end;
+            std::future::pending::<()>().await;
+        });
+        Self { address, store, part_bytes, runtime, ended }
     }
 
     /// Checks that the store can be used.
     pub(crate) fn check(&self) -> Result<(), ArchiveError> {
-        let first = async { self.store.list(Some(self.address.prefix())).try_next().await };
-        let failed = |error: Error| ArchiveError::Store {
-            object: self.address.to_string(),
-            action: "list the objects",
-            reason: reason(&error),
-        };
-        self.wait(first).map(drop).map_err(failed)
+        self.wait(self.list()).map_err(|error| self.unusable(&error))
+    }
+
+    async fn list(&self) -> Result<(), Error> {
+        self.store.list(Some(self.address.prefix())).try_next().await.map(drop)
+    }
+
+    fn unusable(&self, error: &Error) -> ArchiveError {
+        ArchiveError::Store { object: self.address.to_string(), action: "list the objects", reason: reason(error) }
     }
 
     /// Uploads a durable file, after its index. Readers see an object once it is complete.
@@ -106,10 +117,18 @@ impl Remote {
         removed.map_err(self.failed(upload, "delete"))
     }
 
-    /// Waits for a request.
+    /// Waits for a request. One that waits when the runtime ends fails, since its timers and connections would panic.
     #[expect(clippy::disallowed_methods, reason = "jobs run on blocking threads, while the runtime drives the request")]
-    fn wait<T>(&self, request: impl Future<Output = T>) -> T {
-        self.runtime.block_on(request)
+    fn wait<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = self.ended.cancelled() => {
+                    Err(Error::Generic { store: "runtime", source: "the process ends".into() })
+                }
+                result = request => result,
+            }
+        })
     }
 
     /// Writes an object of one part.
@@ -154,6 +173,15 @@ impl Remote {
     }
 }
 
+/// Checks that the store which the environment describes can be used for an archive at this address.
+///
+/// # Errors
+/// Fails if the address or the settings are not valid, or if the store refuses or does not respond.
+pub async fn check_upload(address: &str) -> Result<(), ArchiveError> {
+    let remote = Remote::connect(address)?;
+    remote.list().await.map_err(|error| remote.unusable(&error))
+}
+
 /// Reads a part; a shorter one is the last.
 fn part(file: &mut File, part_bytes: usize) -> io::Result<Vec<u8>> {
     let mut part = vec![];
@@ -164,4 +192,43 @@ fn part(file: &mut File, part_bytes: usize) -> io::Result<Vec<u8>> {
 /// Ignores an object or upload that does not exist.
 fn found(result: Result<(), Error>) -> Result<(), Error> {
     if matches!(result, Err(Error::NotFound { .. })) { Ok(()) } else { result }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        panic::{AssertUnwindSafe, catch_unwind},
+        sync::{Arc, mpsc},
+        time::Duration,
+    };
+
+    use object_store::memory::InMemory;
+    use tokio::{runtime::Builder, time::sleep};
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_waits_when_the_runtime_ends_fails_without_a_panic() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let address = "s3://archive/a".parse().unwrap();
+        let remote = runtime.block_on(async { Remote::on(Arc::new(InMemory::new()), address, PART_BYTES) });
+        let (report, reported) = mpsc::channel();
+        runtime.spawn_blocking(move || {
+            // After its first poll the timer is known to the runtime, whose end wakes the request.
+            let (mut begun, mut timer) = (Some(report.clone()), Box::pin(sleep(Duration::from_secs(3600))));
+            let request = poll_fn(move |context| {
+                let polled = timer.as_mut().poll(context).map(Ok);
+                if let Some(begun) = begun.take() {
+                    begun.send(Ok(Ok(()))).unwrap();
+                }
+                polled
+            });
+            report.send(catch_unwind(AssertUnwindSafe(|| remote.wait(request)))).unwrap();
+        });
+        assert!(matches!(reported.recv(), Ok(Ok(Ok(())))));
+        runtime.shutdown_timeout(Duration::from_secs(60));
+        let result = reported.recv().unwrap();
+        assert!(matches!(result, Ok(Err(_))), "panicked: {}", result.is_err());
+    }
 }

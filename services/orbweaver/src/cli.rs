@@ -15,6 +15,10 @@ use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{CrawlName, Policy};
 use serde::{Deserialize, Serialize};
 
+mod quantities;
+
+pub use quantities::{duration, size};
+
 use crate::crawl::{
     archive_to::ArchiveTo,
     export_to::ExportOptions,
@@ -87,7 +91,7 @@ pub struct CrawlArgs {
     #[arg(long)]
     pub demo: bool,
     /// Stop after this time, such as 90s or 10m; the same command resumes the crawl.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub max_time: Option<Duration>,
     #[command(flatten)]
     pub extent: Extent,
@@ -141,7 +145,7 @@ pub struct CrawlArgs {
     /// Archive all responses in WARC files in the directory `warc` of the output: pages, redirects, errors, bodies of any
     /// type, robots.txt; with `--warc=s3://BUCKET/PREFIX` in an S3-compatible store. On a cluster orbweaver-archiver writes
     /// them to its own directory, or to the store of its setting `archiver.upload`.
-    #[arg(long, value_name = "s3://BUCKET/PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = ArchiveTo::parse)]
+    #[arg(long, value_name = "s3://BUCKET/PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = ArchiveTo::NONE_GIVEN, value_parser = ArchiveTo::parse)]
     pub warc: Option<ArchiveTo>,
     /// Also archive what pages need to be shown, wherever it is: pictures, style sheets, scripts, fonts, media and frames; at
     /// most N of each page or style sheet [default with the option: 500]. Only --exclude applies to it. Requires --warc.
@@ -314,15 +318,6 @@ fn bytes(text: &str) -> Result<Limit<u64>, String> {
         return Ok(Limit(None));
     }
     size(text).map(|bytes| Limit(Some(bytes))).map_err(|expected| format!("{expected}, or `none`"))
-}
-
-/// Parses a size in bytes.
-///
-/// # Errors
-/// Fails with the expected form.
-pub fn size(text: &str) -> Result<u64, String> {
-    let bytes = text.parse().ok().map(|size: bytesize::ByteSize| size.as_u64()).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| "expected a size from 1B, such as `512KiB`".to_owned())
 }
 
 fn until(text: &str) -> Result<Limit<Millis>, String> {

@@ -136,7 +136,7 @@ pub struct StatusArgs {
     #[arg(long)]
     pub json: bool,
     /// Maximum time to wait, such as 90s or 10m.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "wait")]
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::duration, requires = "wait")]
     pub max_time: Option<Duration>,
     #[command(flatten)]
     pub cluster: Cluster,

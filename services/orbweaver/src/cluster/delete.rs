@@ -65,7 +65,7 @@ pub struct CrawlsDelete {
     #[arg(long, value_name = "NAME", env = "ORBWEAVER_CQL__KEYSPACE", default_value = "orbweaver")]
     keyspace: String,
     /// Maximum time to wait until nothing of the crawl is left in the pipeline, such as 90s or 10m.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::duration)]
     max_time: Option<Duration>,
     /// Print JSON, on one line.
     #[arg(long)]

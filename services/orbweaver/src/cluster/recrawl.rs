@@ -50,7 +50,7 @@ pub struct RecrawlArgs {
     #[arg(long, conflicts_with_all = ["urls", "seeds", "site"], requires = "cql")]
     all: bool,
     /// Of these, only pages whose last fetch is longer ago, such as 12h or 7days.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with_all = ["urls", "seeds"])]
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::duration, conflicts_with_all = ["urls", "seeds"])]
     older_than: Option<Duration>,
     /// CQL servers, as HOST:PORT[,HOST:PORT…].
     #[arg(long, value_name = "NODES", env = "ORBWEAVER_CQL__NODES")]

@@ -8,7 +8,7 @@ use std::{
 
 use orbweaver_url::parse_seed;
 
-use super::settings::Settings;
+use super::{archive_to, settings::Settings};
 use crate::{cli::CrawlArgs, durable::create_dir, exit::Failure};
 
 /// A crawl that is ready to start or to be resumed.
@@ -47,6 +47,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     if let (None, Some(seeds)) = (&existing, &args.seeds) {
         check_readable(seeds)?;
     }
+    new.as_ref().map_or(Ok(()), archive_to::check)?;
     create_dir(&state)?;
     let lock = lock(&state)?;
     #[cfg(feature = "cluster")]

@@ -1,9 +1,11 @@
 //! Arguments of `orbweaver report`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use orbweaver_url::Policy;
+
+use crate::cli::duration;
 
 /// Subcommands of `orbweaver report`.
 #[derive(Debug, Subcommand)]
@@ -16,7 +18,7 @@ pub enum ReportCommand {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Broken is a URL whose last outcome is `gone`: an error status, a failed lookup or connection, TLS, timeout, a redirect \
-loop, too many redirects; also one that redirects there. Not broken: URLs that the crawl refused (robots.txt, content type, \
+loop, too many redirects; also one of a server whose robots.txt cannot be read, and one that redirects there. Not broken: URLs that the crawl refused (robots.txt, content type, \
 traps), or did not request because they are out of its scope \
 (`crawl --check-external` requests them). A running or stopped crawl is reported as far as its \
 results are written.
@@ -54,8 +56,8 @@ pub struct LinksArgs {
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
     /// Least time of a slow page, such as 500ms: from the request to the end of its body.
-    #[arg(long, value_name = "TIME", default_value = "2s")]
-    pub slow: humantime::Duration,
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub slow: Duration,
     /// Exit with 1 if there are broken links.
     #[arg(long)]
     pub fail: bool,

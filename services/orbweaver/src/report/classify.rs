@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 /// Reasons of the outcome `gone` for which the crawler is responsible, not the site: such URLs were not checked.
 const UNCHECKED: [&str; 5] = ["stuck", "rejected", "internal", "challenge", "firewall"];
+/// Reason of a URL that was not requested since the robots.txt of its server could not be read: the server does not
+/// answer, or answers each request for it with an error.
+const UNREACHABLE: &str = "robots_unreachable";
 /// Reason of a URL whose redirects lead back to one of them.
 const LOOP: &str = "redirect_loop";
 
@@ -57,6 +60,15 @@ impl Verdict {
     }
 }
 
+/// Returns `true` if links to a URL with this outcome may be reported.
+pub(super) fn may_be_reported(kind: OutcomeKind, reason: Option<&str>) -> bool {
+    match kind {
+        OutcomeKind::Gone | OutcomeKind::Redirected => true,
+        OutcomeKind::Refused => reason == Some(UNREACHABLE),
+        _ => false,
+    }
+}
+
 /// Returns the meaning of a URL that does not redirect; `None`: the crawl has no outcome of it.
 pub(super) fn verdict(end: Option<&End>) -> Verdict {
     let Some(end) = end else { return Verdict::NotCrawled };
@@ -65,6 +77,8 @@ pub(super) fn verdict(end: Option<&End>) -> Verdict {
         OutcomeKind::Fetched | OutcomeKind::Unchanged => Verdict::Ok,
         // Answered, and of no type that the crawl reads.
         OutcomeKind::Refused if reason == "content_type" => Verdict::Ok,
+        // The server does not answer: a link to it is as broken as one to a host without an address.
+        OutcomeKind::Refused if reason == UNREACHABLE => Verdict::Broken,
         OutcomeKind::Refused => Verdict::Refused,
         OutcomeKind::Gone if reason == LOOP => Verdict::Loop,
         OutcomeKind::Gone if UNCHECKED.contains(&reason) => Verdict::Unchecked,
@@ -103,6 +117,7 @@ pub(super) mod tests {
             (Gone, Some("soft_404"), Verdict::Broken),
             (Gone, Some("internal"), Verdict::Unchecked),
             (Refused, Some("robots"), Verdict::Refused),
+            (Refused, Some("robots_unreachable"), Verdict::Broken),
             (Refused, Some("trap"), Verdict::Refused),
             (Refused, Some("content_type"), Verdict::Ok),
             (Fetched, None, Verdict::Ok),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     args::{LinksArgs, Section},
-    classify::{End, verdict},
+    classify::{End, may_be_reported, verdict},
     error::ReportError,
     input::{DocumentLine, LinkOnPage, UrlLine},
     interest::{Interest, Role},
@@ -159,7 +159,7 @@ fn interest(source: Source<'_>, urls: &Lines, slow: Option<&SlowFetches>) -> Res
         if let Some(slow) = slow {
             slow.note(&line, &mut interest);
         }
-        if matches!(line.outcome, OutcomeKind::Gone | OutcomeKind::Redirected) {
+        if may_be_reported(line.outcome, line.reason.as_deref()) {
             interest.add(Role::Reported, &line.url);
         }
         if let Some(target) = line.location.and_then(|location| canonical(source.policy, &location)) {

@@ -117,6 +117,11 @@ impl ExportArgs {
         if let Some(reason) = of_documents.filter(|_| self.what.contains(&Kind::Pages)) {
             return Err(Failure::Usage(format!("{reason}; give --what documents,links")));
         }
+        if let (Some(since), Some(until)) = (self.since, self.until)
+            && since >= until
+        {
+            return Err(Failure::Usage(format!("--since {since} --until {until}: no result is in this time")));
+        }
         let is_wanted = |kind: &Kind| match &*self.what {
             [] => of_documents.is_none() || *kind != Kind::Pages,
             what => what.contains(kind),

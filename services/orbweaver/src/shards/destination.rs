@@ -19,6 +19,10 @@ impl Destination {
     /// # Errors
     /// Fails for other URLs, and for names that a bucket or an object cannot have.
     pub fn parse(text: OsString) -> Result<Self, String> {
+        // A slash too few would otherwise create a directory.
+        if text.to_str().is_some_and(|text| text.starts_with("s3:/") && !text.starts_with("s3://")) {
+            return Err("expected a directory, such as `./s3:`, or `s3://bucket/prefix`".to_owned());
+        }
         let url = text.to_str().and_then(|text| Some((text, text.split_once("://")?.0)));
         let Some((text, scheme)) = url.filter(|(_, scheme)| !scheme.contains('/')) else {
             return Ok(Self::Directory(text.into()));
@@ -65,14 +69,14 @@ mod tests {
             assert_eq!(destination.to_string(), shown);
             assert_eq!(destination.join("manifest.json"), format!("{shown}/manifest.json"));
         }
-        for given in ["out", "/srv/out", "s3", "s3:", "a/b://c", "s3:/results"] {
+        for given in ["out", "/srv/out", "s3", "s3:", "a/b://c", "./s3:/results"] {
             assert_eq!(Destination::parse(given.into()), Ok(Destination::Directory(given.into())));
         }
     }
 
     #[test]
     fn other_urls_and_names_that_a_store_refuses_are_refused() {
-        for given in ["gs://results/a", "https://results.test/a", "S3://results", "://a"] {
+        for given in ["gs://results/a", "https://results.test/a", "S3://results", "://a", "s3:/results"] {
             assert!(Destination::parse(given.into()).unwrap_err().contains("expected a directory"), "{given}");
         }
         for given in ["s3://", "s3:///a", "s3://key:secret@results/a", "s3://a b/c", "s3://results?versions"] {

@@ -154,7 +154,7 @@ impl FromStr for Language {
 }
 
 /// A time, RFC 3339 in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time(SystemTime);
 

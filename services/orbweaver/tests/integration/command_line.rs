@@ -1,8 +1,11 @@
 //! Help, colours, and messages that name settings, of the real command.
 
 use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
     path::Path,
     process::{Command, Output, Stdio},
+    thread,
 };
 
 /// Start of an ANSI escape sequence.
@@ -175,5 +178,70 @@ mod cluster {
                 assert!(said.contains(option), "{arguments:?}: {said}");
             }
         }
+    }
+}
+
+/// Serves a store without buckets, and returns its URL. Its thread ends with the process.
+fn store_without_buckets() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let request = BufReader::new(&stream).lines().map_while(Result::ok);
+            request.take_while(|line| !line.is_empty()).for_each(drop);
+            let body = "<Error><Code>NoSuchBucket</Code><Message>no bucket</Message></Error>";
+            let head = format!("content-length: {}\r\nconnection: close", body.len());
+            let _ = write!(&stream, "HTTP/1.1 404 Not Found\r\n{head}\r\n\r\n{body}");
+        }
+    });
+    url
+}
+
+#[test]
+fn an_archive_that_cannot_be_uploaded_is_refused_before_the_crawl_is_created() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store_without_buckets();
+    let credentials = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+    let settings = [("AWS_ENDPOINT_URL", &*store), ("AWS_ALLOW_HTTP", "true"), credentials[0], credentials[1]];
+    for (settings, option, code, expected) in [
+        (
+            &settings[..],
+            "--warc=s3://archive/web",
+            73,
+            "s3://archive/web: cannot list the objects: there is no such bucket",
+        ),
+        (&settings[..3], "--warc=s3://archive/web", 64, "--warc: AWS_SECRET_ACCESS_KEY is not set"),
+        (&settings[..1], "--warc=s3://archive/web", 64, "--warc: AWS_ENDPOINT_URL: http:// requires"),
+        (&settings[..], "--warc=", 64, "expected `s3://bucket/prefix`"),
+    ] {
+        let mut command = program(env!("CARGO_BIN_EXE_orbweaver"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
+            command.env_remove(name);
+        }
+        command.args(["crawl", "http://127.0.0.1:1/", "--out", "web", option]).envs(settings.iter().copied());
+        let output = command.current_dir(dir.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(said.contains(expected), "{option}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{option}: {said}");
+        assert!(!dir.path().join("web").exists(), "{option}");
+    }
+}
+
+#[test]
+fn a_wrong_time_is_answered_with_the_option_and_an_allowed_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &str); 3] = [
+        (&["crawl", "--max-time", "fast"], "'--max-time <TIME>': expected a duration, such as"),
+        (&["report", "links", "web", "--slow", "fast"], "'--slow <TIME>': expected a duration, such as"),
+        (
+            &["export", "web", "--to", "out", "--since", "2027-02-01", "--until", "2027-01-01"],
+            "--since 2027-02-01T00:00:00Z --until 2027-01-01T00:00:00Z: no result is in this time",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let output = orbweaver(arguments, dir.path());
+        let said = text(&output.stderr);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {said}");
     }
 }

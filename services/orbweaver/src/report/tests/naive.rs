@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Crawl;
 
 /// Outcomes with the result of a link to such a URL.
-const OUTCOMES: [(&str, Option<&str>, Option<u16>, &str); 8] = [
+const OUTCOMES: [(&str, Option<&str>, Option<u16>, &str); 9] = [
     ("fetched", None, Some(200), "ok"),
     ("unchanged", None, Some(304), "ok"),
     ("gone", Some("http_404"), Some(404), "broken"),
@@ -17,6 +17,7 @@ const OUTCOMES: [(&str, Option<&str>, Option<u16>, &str); 8] = [
     ("gone", Some("redirect_loop"), Some(302), "loop"),
     ("gone", Some("stuck"), None, "unchecked"),
     ("refused", Some("robots"), None, "refused"),
+    ("refused", Some("robots_unreachable"), None, "broken"),
     ("refused", Some("content_type"), Some(200), "ok"),
 ];
 const URLS: usize = 12;

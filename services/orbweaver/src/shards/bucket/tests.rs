@@ -116,7 +116,7 @@ fn settings_that_are_incomplete_are_wrong_usage() {
         (builder("nonsense"), "AWS_ENDPOINT_URL: expected a URL"),
         (builder("ftp://store.test"), "AWS_ENDPOINT_URL: expected a URL"),
         (builder("http://store.test").with_allow_http(false), "AWS_ENDPOINT_URL: http:// requires AWS_ALLOW_HTTP=true"),
-        (AmazonS3Builder::new().with_access_key_id("key"), "s3://results: missing SecretAccessKey"),
+        (AmazonS3Builder::new().with_access_key_id("key"), "AWS_SECRET_ACCESS_KEY is not set"),
     ] {
         let (message, code) = failure(builder);
         assert!(message.starts_with(expected), "{message}");
