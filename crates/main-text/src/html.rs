@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::inline::{Inline, LIST_END};
+use crate::inline::{HEADING, Inline, LIST_END};
 use crate::outline::{Block, BlockKind, Element, Outline};
 use crate::selection::{Part, Selection};
 use crate::tag::Tag;
@@ -81,6 +81,10 @@ impl Writer<'_> {
         }
         let heading = self.outline.chain(block).find_map(|(_, element)| element.tag.heading_level());
         match heading {
+            Some(level) if is_in(Kind::Item) && !self.out.ends_with("<li>") => {
+                let signs = String::from(HEADING).repeat(usize::from(level));
+                self.out.push_str(&format!("<p>{signs} {}</p>", text.replace("<br>", " ")));
+            }
             Some(level) => self.out.push_str(&format!("<h{level}>{text}</h{level}>")),
             None => self.out.push_str(&format!("<p>{text}</p>")),
         }

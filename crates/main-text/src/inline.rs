@@ -15,6 +15,8 @@ pub(crate) const CHECKED: char = '\u{e001}';
 pub(crate) const UNCHECKED: char = '\u{e002}';
 /// Sign in place of the comment between two lists, which Markdown would take for one.
 pub(crate) const LIST_END: char = '\u{e003}';
+/// Sign in place of each `#` of a heading that is not the first in its item of a list: mdream would continue the line before.
+pub(crate) const HEADING: char = '\u{e004}';
 
 /// Maximum size of the addresses and titles of all links and images; further ones are left out. A long base, or a link around
 /// many blocks, could otherwise make a page grow a thousandfold.
@@ -256,7 +258,7 @@ pub(crate) fn escape(text: &str, out: &mut String) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            JOINT | CHECKED | UNCHECKED | LIST_END => {}
+            JOINT | CHECKED | UNCHECKED | LIST_END | HEADING => {}
             _ => out.push(char),
         }
     }

@@ -2,7 +2,7 @@
 
 use mdream::{HtmlToMarkdownOptions, html_to_markdown};
 
-use crate::inline::{CHECKED, JOINT, LIST_END, UNCHECKED};
+use crate::inline::{CHECKED, HEADING, JOINT, LIST_END, UNCHECKED};
 
 /// Converts HTML that [`crate::html`] wrote.
 pub(crate) fn markdown(html: &str) -> String {
@@ -26,6 +26,7 @@ fn replace_signs(markdown: &str) -> String {
             CHECKED => out.push_str("[x]"),
             UNCHECKED => out.push_str("[ ]"),
             LIST_END => out.push_str("<!-- -->"),
+            HEADING => out.push('#'),
             _ => out.push(char),
         }
     }

@@ -160,6 +160,21 @@ fn lists_are_nested_in_markdown_and_lines_in_text() {
 }
 
 #[test]
+fn a_heading_in_an_item_of_a_list_begins_a_line_whatever_precedes_it() {
+    let heading = |before: &str| {
+        markdown(&MainText::whole(&format!("<ul><li>{before}<h3>Berths <br> and <i>locks</i></h3><p>Text.</ul>")))
+    };
+    let rest = "### Berths and *locks*\n\n  Text.";
+    assert_eq!(heading("<h2>Port</h2>"), format!("- ## Port\n\n  {rest}"));
+    assert_eq!(heading("<p>Port</p>"), format!("- Port\n\n  {rest}"));
+    assert_eq!(heading("<ul><li>Port</ul>"), format!("-\n  - Port\n\n  {rest}"));
+    assert_eq!(heading("<blockquote>Port</blockquote>"), format!("- \n  > Port\n\n  {rest}"));
+    assert_eq!(heading("<pre>Port</pre>"), format!("- ```\n  Port\n  ```\n\n  {rest}"));
+    let table = "<table><tr><th>a<th>b<tr><td>c<td>d</table>";
+    assert_eq!(heading(table), format!("- | a | b |\n  | --- | --- |\n  | c | d |\n\n  {rest}"));
+}
+
+#[test]
 fn images_are_written_only_on_request() {
     let page = MainText::whole(r#"<p>See <img src="a.png" alt="a ship"> here.</p>"#);
     let base = Url::parse("https://harbour.example/").expect("a URL");
