@@ -261,7 +261,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_has_not_happened_yet_is_counted_as_zero() {
-        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (15, FINDINGS.len()));
+        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (16, FINDINGS.len()));
         assert_eq!(
             (labels(OUTCOMES).len(), labels(SUBSTITUTES).len()),
             (OutcomeKind::ALL.len(), Substitute::ALL.len())

@@ -1,4 +1,4 @@
-//! Trust in the modification times of sitemaps and feeds, learnt by site. Pure.
+//! Trust in the modification times of sitemaps and feeds, learned by site. Pure.
 //!
 //! A sleeping URL is visited at once if a sitemap or feed lists it as modified since its last visit, unless the site has
 //! shown that this is not worth a visit: many sites list the time at which the file was generated. Up to [`TRIALS`] such

@@ -137,7 +137,7 @@ async fn a_page_that_a_sitemap_lists_as_modified_is_visited_long_before_its_time
     std::fs::write(root.path().join("index.html"), "<title>start</title><a href=b.html>b</a>")?;
     write_version(root.path(), base, "first", SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))?;
     let round = async || {
-        let options = "--sitemaps --rate 100 --revisit 6hours..30days,application/xml=500ms..1s";
+        let options = "--sitemaps --rate 100 --revisit 6hours..30days,application/xml=1s..2s";
         Orbweaver::crawl(base, out.path(), options)?.end(PATIENCE).await?.expect(0, &["will be visited again"])
     };
     round().await?;
