@@ -8,3 +8,4 @@ mod configuration;
 mod export;
 mod replay;
 mod secrets;
+mod serve;
