@@ -1,7 +1,7 @@
 //! Urlstore: a read-only HTTP API over all that the store knows of a URL.
 //!
 //! A request names a URL. Its canonical form and the name of the crawl give the fingerprint ([`identity`]), under which the
-//! store has its rows. What is looked up next is decided by pure functions from (state, row): [`resolution`] follows
+//! store has its rows. Pure functions from (state, row) decide the next lookup: [`resolution`] follows
 //! redirects, `location` finds the archived record with the content of a page. Handlers perform these lookups.
 //!
 //! | module | contents |
