@@ -39,6 +39,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
       --package orbweaver-fetcher \
       --package orbweaver-extractor \
       --package orbweaver-archiver \
+      --package orbweaver-urlstore \
       --package orbweaver \
  && install -D --target-directory=/out \
       target/dist/orbweaver-frontier \
@@ -47,6 +48,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
       target/dist/orbweaver-fetcher \
       target/dist/orbweaver-extractor \
       target/dist/orbweaver-archiver \
+      target/dist/orbweaver-urlstore \
       target/dist/orbweaver \
  && for program in /out/*; do \
       if ldd "$program" | grep -vE '^\s*(linux-vdso|/lib(64)?/ld-linux|lib(c|m|gcc_s|stdc\+\+|dl|rt|pthread)\.so)'; then \
@@ -57,7 +59,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
 # The program that was chosen, and an empty directory for its state: a new volume takes over whose it is.
 FROM build AS chosen
 ARG BIN
-RUN : "${BIN:?must be set: --build-arg BIN=orbweaver-frontier, -normalizer-dedup, -rate-limiter, -fetcher, -extractor, -archiver, or orbweaver}" \
+RUN : "${BIN:?must be set: --build-arg BIN=orbweaver-frontier, -normalizer-dedup, -rate-limiter, -fetcher, -extractor, -archiver, -urlstore, or orbweaver}" \
  && install -D "/out/$BIN" "/chosen/bin/$BIN" \
  && ln -s "$BIN" /chosen/bin/entrypoint \
  && mkdir -p /chosen/lib/orbweaver
@@ -82,9 +84,9 @@ COPY LICENSE /usr/share/doc/orbweaver/copyright
 WORKDIR /var/lib/orbweaver
 # A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
-# Probes and metrics: normalizer-dedup, frontier, rate-limiter, fetcher, extractor, archiver. Which one it is, ORBWEAVER_HTTP__LISTEN says;
+# Probes and metrics: normalizer-dedup, frontier, rate-limiter, fetcher, extractor, archiver, urlstore. Which one it is, ORBWEAVER_HTTP__LISTEN says;
 # by default it is on loopback, where nobody else reaches it.
-EXPOSE 9461 9462 9463 9464 9465 9466
+EXPOSE 9461 9462 9463 9464 9465 9466 9467
 STOPSIGNAL SIGTERM
 # A link to the program: this form takes no variable, and any other needs a shell.
 ENTRYPOINT ["/usr/local/bin/entrypoint"]

@@ -21,30 +21,22 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connected log and store of a service.
 pub(crate) struct Connected {
-    pub(crate) log: Arc<KafkaLog>,
+    pub(crate) log: Option<Arc<KafkaLog>>,
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 /// Connects to the log, then to the store, waiting for unavailable servers.
 pub(crate) async fn connect(
-    kafka: KafkaConfig,
+    kafka: Option<KafkaConfig>,
     cql: Option<CqlConfig>,
     metrics: &StoreMetrics,
     health: &Health,
 ) -> Result<Connected, ServiceError> {
-    let of_log = |error: LogError| ServiceError::Start(format!("the log: {error}"));
     let of_store = |error: StoreError| ServiceError::Start(format!("the store: {error}"));
-    let log = Arc::new(KafkaLog::connect(kafka).await.map_err(of_log)?);
-    let faults = topics::check(&log).await.map_err(of_log)?;
-    if !faults.is_empty() {
-        let list: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
-        return Err(if faults.iter().any(topics::TopicProblem::is_of_configuration) {
-            ServiceError::Configuration(format!("the configuration conflicts with the settings of the brokers:{list}"))
-        } else {
-            ServiceError::Start(format!("the topics do not meet the requirements of the pipeline:{list}"))
-        });
-    }
-    health.checked(LOG, Reachability::Yes);
+    let log = match kafka {
+        None => None,
+        Some(kafka) => Some(connect_log(kafka, health).await?),
+    };
     let store = match cql {
         None => None,
         Some(cql) => {
@@ -56,9 +48,26 @@ pub(crate) async fn connect(
     Ok(Connected { log, store })
 }
 
+async fn connect_log(kafka: KafkaConfig, health: &Health) -> Result<Arc<KafkaLog>, ServiceError> {
+    let of_log = |error: LogError| ServiceError::Start(format!("the log: {error}"));
+    let log = Arc::new(KafkaLog::connect(kafka).await.map_err(of_log)?);
+    let faults = topics::check(&log).await.map_err(of_log)?;
+    if !faults.is_empty() {
+        let list: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+        return Err(if faults.iter().any(topics::TopicProblem::is_of_configuration) {
+            ServiceError::Configuration(format!("the configuration conflicts with the settings of the brokers:{list}"))
+        } else {
+            ServiceError::Start(format!("the topics do not meet the requirements of the pipeline:{list}"))
+        });
+    }
+    health.checked(LOG, Reachability::Yes);
+    Ok(log)
+}
+
 /// Checks periodically, for readiness, whether log and store are available.
-pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, health: Arc<Health>) {
+pub(crate) async fn watch(log: Option<Arc<KafkaLog>>, store: Option<Arc<dyn Store>>, health: Arc<Health>) {
     let of_log = async {
+        let Some(log) = log else { return std::future::pending().await };
         let mut ticks = ticks();
         loop {
             ticks.tick().await;

@@ -70,13 +70,16 @@ pub(crate) struct ProbeResult {
 pub(crate) struct Health {
     pulse: Arc<RunnerStatus>,
     state: Mutex<State>,
-    stall_after: Duration,
+    /// `None` for a service without an event loop.
+    stall_after: Option<Duration>,
 }
 
 impl Health {
-    /// Creates the health of a starting process; liveness fails when the event loop has stalled for `stall_after`.
-    pub(crate) fn new(stall_after: Duration, has_store: bool) -> Self {
-        let servers = [LOG].into_iter().chain(has_store.then_some(STORE));
+    /// Creates the health of a starting process; liveness fails when the event loop has stalled for `stall_after`. A
+    /// service without a log has none.
+    pub(crate) fn new(stall_after: Duration, has_log: bool, has_store: bool) -> Self {
+        let stall_after = has_log.then_some(stall_after);
+        let servers = has_log.then_some(LOG).into_iter().chain(has_store.then_some(STORE));
         let servers = servers.map(|server| (server, Reachability::Unknown)).collect();
         let state = State { phase: Phase::Starting, serving_since: None, servers };
         Self { pulse: Arc::default(), state: Mutex::new(state), stall_after }
@@ -116,7 +119,9 @@ impl Health {
         let state = self.state().clone();
         let since = self.pulse.turned_at().or(state.serving_since);
         let still = since.map_or(Duration::ZERO, |since| now.duration_since(since));
-        let reasons = (still >= self.stall_after)
+        let reasons = self
+            .stall_after
+            .is_some_and(|stall_after| still >= stall_after)
             .then(|| Reason { what: "loop", why: format!("it has completed no iteration for {} s", still.as_secs()) });
         self.verdict(state.phase, reasons.into_iter().collect())
     }
@@ -180,7 +185,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_process_is_ready_when_all_is_reached_and_not_before_or_after() {
-        let health = Health::new(Duration::from_secs(60), true);
+        let health = Health::new(Duration::from_secs(60), true, true);
         assert_eq!(whys(&health.ready(Instant::now())), ["process", "log", "store"]);
         health.joins();
         health.checked(LOG, Reachability::Yes);
@@ -199,15 +204,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_service_without_a_store_does_not_wait_for_one() {
-        let health = Health::new(Duration::from_secs(60), false);
+        let health = Health::new(Duration::from_secs(60), true, false);
         health.joins();
         health.checked(LOG, Reachability::Yes);
         assert!(health.ready(Instant::now()).ok);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_service_without_a_log_has_no_loop_that_could_stall_and_waits_for_its_store_alone() {
+        let health = Health::new(Duration::from_secs(60), false, true);
+        health.joins();
+        assert_eq!(whys(&health.ready(Instant::now())), ["store"]);
+        health.checked(LOG, Reachability::No("no broker answers".to_owned()));
+        health.checked(STORE, Reachability::Yes);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert!(health.live(Instant::now()).ok && health.ready(Instant::now()).ok);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_loop_that_does_not_turn_is_dead_and_a_process_that_still_starts_is_not() {
-        let health = Health::new(Duration::from_secs(60), false);
+        let health = Health::new(Duration::from_secs(60), true, false);
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert!(health.live(Instant::now()).ok, "brokers may be unavailable for long at the start");
         health.joins();

@@ -121,7 +121,7 @@ mod tests {
     use crate::health::{LOG, Reachability};
 
     async fn started() -> (SocketAddr, Arc<Health>, CancellationToken) {
-        let health = Arc::new(Health::new(Duration::from_secs(60), false));
+        let health = Arc::new(Health::new(Duration::from_secs(60), true, false));
         let registry = Registry::new();
         let counter = prometheus::IntCounter::new("orbweaver_test_total", "a counter").unwrap();
         registry.register(Box::new(counter)).unwrap();

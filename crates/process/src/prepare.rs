@@ -14,7 +14,8 @@ use crate::{
 pub(crate) struct Prepared<S> {
     pub(crate) settings: Settings,
     pub(crate) service: S,
-    pub(crate) kafka: KafkaConfig,
+    /// `None` for a service without a log.
+    pub(crate) kafka: Option<KafkaConfig>,
     /// `None` for a service without a store.
     pub(crate) cql: Option<CqlConfig>,
     pub(crate) http: Http,
@@ -40,15 +41,17 @@ fn read<S: Service>(inputs: &Inputs) -> (Prepared<S>, Vec<SettingError>) {
     let mut defaults = vec![("http.listen", S::LISTEN)];
     defaults.extend(S::RECORDS.map(|records| ("runtime.records", records)));
     let mut settings = Settings::new(given, &defaults);
-    let kafka: KafkaConfig = settings.section();
+    let kafka = S::HAS_LOG.then(|| settings.section::<KafkaConfig>());
+    let defaults_of_log = KafkaConfig::default();
+    let of_log = kafka.as_ref().unwrap_or(&defaults_of_log);
     let cql = S::HAS_STORE.then(|| settings.section::<CqlConfig>());
     let http = settings.section();
     let log = settings.section();
     let runtime: Runtime = settings.section();
-    let service = S::configure(&mut settings, kafka.record_limit);
-    settings.check("runtime", runtime.misfits(kafka.session_timeout, service.longest_request()));
+    let service = S::configure(&mut settings, of_log.record_limit);
+    settings.check("runtime", runtime.misfits(of_log.session_timeout, service.longest_request()));
     faults.extend(settings.faults());
-    let (runner, worker_threads) = (runtime.runner(kafka.patience), runtime.worker_threads);
+    let (runner, worker_threads) = (runtime.runner(of_log.patience), runtime.worker_threads);
     (Prepared { settings, service, kafka, cql, http, log, runner, worker_threads }, faults)
 }
 

@@ -65,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_show_what_the_probe_says() {
-        let (registry, health) = (Registry::new(), Arc::new(Health::new(Duration::from_secs(60), true)));
+        let (registry, health) = (Registry::new(), Arc::new(Health::new(Duration::from_secs(60), true, true)));
         register(&registry, health.clone()).unwrap();
         let all = |log, store, ready| {
             [("log", log), ("store", store), ("ready", ready)].map(|(name, value)| (name.to_owned(), value))

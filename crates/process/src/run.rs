@@ -109,9 +109,9 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     let Prepared { settings, service, kafka, cql, http, runner, .. } = prepared;
     let signals = Signals::listen().map_err(|error| format!("signals cannot be received: {error}"))?;
     tracing::info!(service = S::NAME, version = VERSION, git = GIT, configuration = effective(&settings), "starts");
-    let health = Arc::new(Health::new(runner.stall_after, cql.is_some()));
+    let health = Arc::new(Health::new(runner.stall_after, kafka.is_some(), cql.is_some()));
     let registry = Registry::new();
-    let (metrics, store_metrics) = register(&registry, S::NAME, health.clone())
+    let (metrics, store_metrics) = register::<S>(&registry, health.clone())
         .map_err(|error| format!("the metrics cannot be registered: {error}"))?;
     let (listener, address) = http::bind(http.listen).await?;
     tracing::info!(%address, "listening");
@@ -124,7 +124,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     let (work_stop, work_health) = (stop.clone(), health.clone());
     let trials = Trials::default();
     let work_trials = trials.clone();
-    let assumed_session = kafka.session_timeout;
+    let assumed_session = kafka.as_ref().map(|kafka| kafka.session_timeout);
     let wide = service.wide_domains();
     let work = tokio::spawn(async move {
         let connecting = connect::connect(kafka, cql, &store_metrics, &work_health);
@@ -135,12 +135,13 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
         let fence = Fence { frozen_after: runner.frozen_after, longest: service.longest_request() };
         // All checks precede joining the group: a member that differs would already act on its partitions.
         let checks = async {
-            let misfit = session::check(&log, S::NAME, assumed_session, fence).await;
+            let (Some(log), Some(assumed)) = (&log, assumed_session) else { return Ok(None) };
+            let misfit = session::check(log, S::NAME, assumed, fence).await;
             if let Some(reason) = misfit.map_err(ServiceError::start)? {
                 return Err(ServiceError::Configuration(reason));
             }
-            clock_difference::agrees(&*log, &SystemClock).await?;
-            pins::begin(&*log, wide).await
+            clock_difference::agrees(&**log, &SystemClock).await?;
+            pins::begin(&**log, wide).await
         };
         let pins = tokio::select! {
             checked = checks => checked?,
@@ -164,6 +165,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
             error = pins::differ(pins) => Err(error),
         };
         // Even after a failure: unacknowledged appends get a chance to be acknowledged.
+        let Some(log) = log else { return result };
         let flushed = log.close(LEAVE_WITHIN).await.map_err(|error| ServiceError::Stage(error.into()));
         result.and(flushed)
     });
@@ -175,15 +177,16 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     Ok(end)
 }
 
-fn register(
+fn register<S: Service>(
     registry: &Registry,
-    service: &str,
     health: Arc<Health>,
 ) -> Result<(Metrics, StoreMetrics), prometheus::Error> {
-    version::register(registry, service)?;
+    version::register(registry, S::NAME)?;
     readiness::register(registry, health)?;
     registry.register(Box::new(ProcessCollector::for_self()))?;
-    Ok((Metrics::register(registry)?, StoreMetrics::register(registry)?))
+    // Without a stage its metrics, such as that of open partitions, would be 0 rather than absent.
+    let of_stage = if S::HAS_LOG { registry.clone() } else { Registry::new() };
+    Ok((Metrics::register(&of_stage)?, StoreMetrics::register(registry)?))
 }
 
 /// Shutdown of a running process.

@@ -56,11 +56,13 @@ pub trait Service: Sized + Send + 'static {
     const LISTEN: &'static str;
     /// Default limit on outstanding records, if it differs from that of the runner.
     const RECORDS: Option<&'static str> = None;
+    /// Whether the service uses the log. One without it has no stage either, and calls [`ServiceContext::answer`].
+    const HAS_LOG: bool = true;
     /// Whether the service uses the store.
     const HAS_STORE: bool = false;
 
     /// Reads the sections of the service, and checks the dependencies of their settings. Faults are added to `settings`.
-    /// `record_limit` is that of the log, in bytes. Pure.
+    /// `record_limit` is that of the log, in bytes; of a service without one, the default. Pure.
     fn configure(settings: &mut Settings, record_limit: usize) -> Self;
 
     /// Returns the setting that bounds the longest request to a site, with its value; `None` if the service sends none.
@@ -80,7 +82,8 @@ pub trait Service: Sized + Send + 'static {
 
 /// Components that a service runs on.
 pub struct ServiceContext {
-    pub(crate) log: Arc<KafkaLog>,
+    /// `None` for a service without a log.
+    pub(crate) log: Option<Arc<KafkaLog>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
@@ -92,9 +95,12 @@ pub struct ServiceContext {
 }
 
 impl ServiceContext {
-    #[must_use]
-    pub fn log(&self) -> Arc<dyn Log> {
-        self.log.clone()
+    pub fn log(&self) -> Result<Arc<dyn Log>, ServiceError> {
+        Ok(self.kafka()?.clone())
+    }
+
+    fn kafka(&self) -> Result<&Arc<KafkaLog>, ServiceError> {
+        self.log.as_ref().ok_or_else(|| ServiceError::Start("this service has no log".to_owned()))
     }
 
     pub fn store(&self) -> Result<Arc<dyn Store>, ServiceError> {
@@ -127,7 +133,7 @@ impl ServiceContext {
         let announce = |left: std::time::Duration| {
             tracing::info!(group, seconds = left.as_secs() + 1, "waits for deletions in progress before it starts");
         };
-        let retained = declared_groups::retain(&self.log, group, topics, StartAt::Start, announce);
+        let retained = declared_groups::retain(self.kafka()?, group, topics, StartAt::Start, announce);
         tokio::select! {
             retained = retained => retained.map_err(ServiceError::start),
             // The caller runs its stage next, which ends at once.
@@ -142,7 +148,7 @@ impl ServiceContext {
         W: Worker<S::Job, S::Done>,
         P: Perform<S::Effect>,
     {
-        let runner = Runner::new(stage, self.log.clone(), worker, perform, self.runner.clone())
+        let runner = Runner::new(stage, self.log()?, worker, perform, self.runner.clone())
             .with_metrics(&self.metrics)
             .with_pulse(self.health.pulse())
             .with_trials(&self.trials);
@@ -151,11 +157,26 @@ impl ServiceContext {
     }
 
     /// Waits for the end of `running`, and acts every second meanwhile. An error is logged, and the action is repeated.
-    pub async fn with_every_second<T>(&self, running: impl Future<Output = T>, mut action: impl EverySecond) -> T {
+    ///
+    /// # Errors
+    /// Those of `running`.
+    pub async fn with_every_second<T>(
+        &self,
+        running: impl Future<Output = Result<T, ServiceError>>,
+        mut action: impl EverySecond,
+    ) -> Result<T, ServiceError> {
+        let log = self.kafka()?;
         tokio::select! {
             result = running => result,
-            never = every_second::repeat(&*self.log, &mut action) => match never {},
+            never = every_second::repeat(&**log, &mut action) => match never {},
         }
+    }
+
+    /// Serves requests until the process shuts down, in a service without a stage: it is ready from now on. `serve` ends
+    /// once its token is cancelled and the requests in progress have been answered.
+    pub async fn answer<F: Future<Output = ()>>(&self, serve: impl FnOnce(CancellationToken) -> F) {
+        self.health.joins();
+        serve(self.stop.clone()).await;
     }
 
     /// Runs the stage and deletes consumed records in its open partitions meanwhile.
@@ -174,7 +195,7 @@ impl ServiceContext {
         W: Worker<S::Job, S::Done>,
         P: Perform<S::Effect>,
     {
-        let sweep = retention::sweep(self.log.clone(), self.health.pulse(), deleting);
+        let sweep = retention::sweep(self.kafka()?.clone(), self.health.pulse(), deleting);
         tokio::select! {
             result = self.run(stage, worker, perform) => result,
             never = sweep => match never {},

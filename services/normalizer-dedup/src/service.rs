@@ -25,7 +25,7 @@ impl Service for NormalizerDedupService {
     }
 
     async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
-        let stage = NormalizerDedup::open(self.config, &*shell.log()).await?;
+        let stage = NormalizerDedup::open(self.config, &*shell.log()?).await?;
         crate::metrics::register(shell.registry(), stage.tally()).map_err(ServiceError::start)?;
         shell.run(stage, NoJobs, NoEffects).await
     }

@@ -53,6 +53,8 @@ pub enum Command {
     Report(crate::report::args::ReportCommand),
     /// Export documents, links and pages of a crawl as compressed files of limited size, with a manifest.
     Export(crate::shards::args::ExportArgs),
+    /// Serve what a crawl knows of its URLs over HTTP.
+    Serve(crate::serve::ServeArgs),
     /// Show the canonical form, site, slot and fingerprint of URLs, one JSON line per URL.
     Url(UrlArgs),
     /// Show the document that a crawl would extract from an HTML file, as one JSON line.
@@ -223,12 +225,10 @@ pub struct Extent {
     /// the crawl completes; raising it later does not bring them back. Pages that were fetched before it was set do not count.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
     pub max_pages_per_site: Option<Limit<u64>>,
-    /// Maximum number of decoded bytes of bodies to read, such as `10GiB`; as for --max-pages, except that requests in flight
-    /// may exceed it.
+    /// Maximum decoded bytes of bodies to read, such as `10GiB`; as for --max-pages, but requests in flight may exceed it.
     #[arg(long, value_name = "SIZE|none", value_parser = bytes)]
     pub max_bytes: Option<Limit<u64>>,
-    /// End of the crawl: a time, such as `2027-01-01T00:00:00Z`, or one from now on, such as `7days`. Its URLs stay queued, and
-    /// are fetched once it is put off.
+    /// End of the crawl: a time (`2027-01-01T00:00:00Z`), or one from now on (`7days`). URLs stay queued until it is put off.
     #[arg(long, value_name = "TIME|DURATION|none", value_parser = until)]
     pub until: Option<Limit<Millis>>,
 }

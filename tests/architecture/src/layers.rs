@@ -11,7 +11,7 @@ fn layer(package: &str) -> Option<u8> {
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
         "store" => 4,
-        "archiver" | "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
+        "archiver" | "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" | "urlstore" => 6,
         "process" => 5,
         "" => 7,
         // Each builds on the previous one: judges, processes, faults.
@@ -44,21 +44,23 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
 }
 
 /// Libraries for an effect or a format, with the only packages that may use them.
-const OWNERS: [(&str, &[&str]); 18] = [
+const OWNERS: [(&str, &[&str]); 19] = [
     // The store, and the index of exported documents.
     ("fjall", &["orbweaver-store", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
     ("scylla", &["orbweaver-store"]),
-    ("axum", &["orbweaver-process"]),
+    // Probes and metrics; the API.
+    ("axum", &["orbweaver-process", "orbweaver-urlstore"]),
+    ("utoipa", &["orbweaver-urlstore"]),
     ("toml", &["orbweaver-process"]),
     ("reqwest", &["orbweaver-fetcher"]),
     ("hyper", &["orbweaver-toyweb", "orbweaver-fetcher"]),
     ("encoding_rs", &["orbweaver-extractor", "orbweaver-sitemaps"]),
-    ("object_store", &["orbweaver-bucket", "orbweaver-archiver", "orbweaver"]),
+    ("object_store", &["orbweaver-bucket", "orbweaver-archiver", "orbweaver-urlstore", "orbweaver"]),
     ("quick-xml", &["orbweaver-sitemaps"]),
     ("psl", &["orbweaver-url"]),
     ("sha1", &["orbweaver-warc"]),
-    ("sha2", &["orbweaver-archiver", "orbweaver"]),
+    ("sha2", &["orbweaver-archiver", "orbweaver-urlstore", "orbweaver"]),
     ("async-compression", &["orbweaver-fetcher"]),
     ("whatlang", &["orbweaver-extractor"]),
     ("growable-bloom-filter", &["orbweaver-seen"]),

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// All sections of the product: one file may serve all services. Each service checks those that it reads.
-pub const SECTIONS: [&str; 13] = [
+pub const SECTIONS: [&str; 14] = [
     "kafka",
     "cql",
     "http",
@@ -29,6 +29,7 @@ pub const SECTIONS: [&str; 13] = [
     "fetcher",
     "extractor",
     "archiver",
+    "urlstore",
 ];
 
 /// Placeholder for a secret.

@@ -34,7 +34,7 @@ use crate::{
 const PARTITIONS: Partition = 4;
 
 /// Directory of the WARC files, in that of the results.
-pub(super) const ARCHIVE: &str = "warc";
+pub(crate) const ARCHIVE: &str = "warc";
 
 /// Memory for bodies being fetched, in bytes. All services share one process.
 const BODY_MEMORY: usize = 32 << 20;

@@ -18,6 +18,7 @@ use orbweaver_process::{
     configure,
 };
 use orbweaver_rate_limiter::service::RateLimiterService;
+use orbweaver_urlstore::service::UrlstoreService;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -203,7 +204,7 @@ fn a_name_with_a_dot_is_a_key_only_below_a_map() {
 }
 
 /// All services, in the order of the flow.
-fn services() -> [(Settings, &'static str, &'static str, Option<&'static str>); 6] {
+fn services() -> [(Settings, &'static str, &'static str, Option<&'static str>); 7] {
     fn of<S: Service>() -> (Settings, &'static str, &'static str, Option<&'static str>) {
         (configure::<S>(&Inputs::default()).1, S::NAME, S::LISTEN, S::RECORDS)
     }
@@ -214,6 +215,7 @@ fn services() -> [(Settings, &'static str, &'static str, Option<&'static str>); 
         of::<FetcherService>(),
         of::<ExtractorService>(),
         of::<ArchiverService>(),
+        of::<UrlstoreService>(),
     ]
 }
 
@@ -222,9 +224,9 @@ fn each_service_lists_its_keys_and_its_port_is_its_own() {
     let mut ports = BTreeSet::new();
     for (settings, name, listen, _) in services() {
         let text = listed(&settings);
-        assert!(text.contains("kafka.brokers  (ORBWEAVER_KAFKA__BROKERS)"), "{text}");
+        assert_eq!(text.contains("kafka.brokers  (ORBWEAVER_KAFKA__BROKERS)"), name != "urlstore", "{text}");
         assert!(text.contains(&format!("default: {listen}\n")) && ports.insert(listen), "{text}");
-        assert_eq!(text.contains("cql.nodes"), ["fetcher", "extractor", "archiver"].contains(&name));
+        assert_eq!(text.contains("cql.nodes"), ["fetcher", "extractor", "archiver", "urlstore"].contains(&name));
         assert_eq!(text.contains("rate_limiter.rate"), ["frontier", "rate-limiter", "fetcher"].contains(&name));
     }
 }
@@ -273,7 +275,7 @@ fn agree(readme: &str, sections: &[&str]) {
         |(_, name, _, records): &(_, &str, _, Option<&str>)| records.map(|records| format!("{name} `{records}`"));
     let records: Vec<String> = services.iter().filter_map(records).collect();
     let default = |path: &str| match path {
-        "http.listen" => Some("`127.0.0.1:` 9461 to 9466 by service".to_owned()),
+        "http.listen" => Some("`127.0.0.1:` 9461 to 9467 by service".to_owned()),
         "runtime.records" => Some(format!("`10000`; {}", records.join(", "))),
         _ => None,
     };
@@ -302,6 +304,7 @@ fn the_readmes_have_every_key_as_the_code_describes_it() {
     agree("services/fetcher/README.md", &["fetcher"]);
     agree("services/extractor/README.md", &["extractor"]);
     agree("services/archiver/README.md", &["archiver"]);
+    agree("services/urlstore/README.md", &["urlstore"]);
 }
 
 /// Returns the reference of all keys for programs, such as `tests/deployment`.

@@ -9,3 +9,4 @@ mod crawl_export;
 mod export;
 mod replay;
 mod secrets;
+mod serve;

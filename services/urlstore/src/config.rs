@@ -1,0 +1,116 @@
+//! Configuration of urlstore.
+
+use std::{net::SocketAddr, time::Duration};
+
+use orbweaver_bucket::Address as Prefix;
+use orbweaver_settings::{Address, Conflict, Count, GIB, MINUTE, SECOND, Secret, Section, Size, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::token::{TokenHash, TokenHashError};
+
+/// Settings of urlstore: the section `urlstore` of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct UrlstoreConfig {
+    /// Address of the API, without TLS; port 0 selects a free port. An address that is not on loopback requires
+    /// `token_sha256`.
+    #[serde(with = "Address")]
+    pub listen: SocketAddr,
+    /// SHA-256 of the bearer token that each request must have, as 64 hexadecimal digits. Not set: none is required.
+    #[serde(with = "Secret")]
+    pub token_sha256: Option<String>,
+    /// Archive with the responses: the directory of the archiver, or its `s3://bucket/prefix`. Not set: no content is served.
+    ///
+    /// The environment has the credentials and the URL of the store, such as `AWS_ENDPOINT_URL`.
+    pub archive: Option<String>,
+    /// Maximum size of a content; a larger one is refused.
+    #[serde(with = "Size::<1, GIB>")]
+    pub max_content_bytes: usize,
+    /// Maximum number of requests that are answered concurrently; more wait.
+    #[serde(with = "Count::<1, 1024>")]
+    pub concurrency: usize,
+    /// Time after which a request is answered with 503.
+    #[serde(with = "Time::<SECOND, { 10 * MINUTE }>")]
+    pub timeout: Duration,
+}
+
+impl Section for UrlstoreConfig {
+    const NAME: &'static str = "urlstore";
+
+    fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts = vec![];
+        if self.is_exposed() && self.token_sha256.is_none() {
+            let problem = "`urlstore.token_sha256` must be set, since the address is not on loopback";
+            conflicts.push(Conflict::new("listen", problem));
+        }
+        if let Err(error) = self.token() {
+            conflicts.push(Conflict::new("token_sha256", error.to_string()));
+        }
+        let bucket = self.archive.as_deref().filter(|archive| archive.contains("://"));
+        if let Some(Err(error)) = bucket.map(str::parse::<Prefix>) {
+            conflicts.push(Conflict::new("archive", error.to_string()));
+        }
+        conflicts
+    }
+}
+
+impl Default for UrlstoreConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 9480)),
+            token_sha256: None,
+            archive: None,
+            max_content_bytes: 16 << 20,
+            concurrency: 64,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl UrlstoreConfig {
+    /// Returns the hash of the token, if one is required.
+    pub(crate) fn token(&self) -> Result<Option<TokenHash>, TokenHashError> {
+        self.token_sha256.as_deref().map(str::parse).transpose()
+    }
+
+    /// Returns `true` if other machines can reach the address.
+    pub(crate) fn is_exposed(&self) -> bool {
+        !self.listen.ip().is_loopback()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conflicts(listen: &str, token: Option<&str>, archive: Option<&str>) -> Vec<String> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let config = UrlstoreConfig {
+            listen: listen.parse().unwrap(),
+            token_sha256: owned(token),
+            archive: owned(archive),
+            ..UrlstoreConfig::default()
+        };
+        config.conflicts().into_iter().map(|conflict| conflict.key).collect()
+    }
+
+    #[test]
+    fn an_address_that_others_can_reach_requires_a_token() {
+        let hash = "0".repeat(64);
+        for exposed in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(conflicts(exposed, None, None), ["listen"], "{exposed}");
+            assert_eq!(conflicts(exposed, Some(&hash), None), [""; 0], "{exposed}");
+        }
+        for own in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1"] {
+            assert_eq!(conflicts(own, None, None), [""; 0], "{own}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_given_as_its_hash_and_an_archive_is_a_directory_or_a_prefix() {
+        assert_eq!(conflicts("127.0.0.1:1", Some("secret"), Some("ftp://a")), ["token_sha256", "archive"]);
+        assert_eq!(conflicts("127.0.0.1:1", None, Some("s3://bucket/prefix")), [""; 0]);
+        assert_eq!(conflicts("127.0.0.1:1", None, Some("/var/lib/archive")), [""; 0]);
+    }
+}

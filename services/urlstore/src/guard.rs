@@ -1,0 +1,114 @@
+//! Around each request: token, limits, metrics, and the headers of all answers.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Uri, header},
+    middleware::Next,
+    response::Response,
+};
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    api::Api,
+    problem::{Kind, Problem},
+    responses,
+};
+
+/// Headers of all answers: none may run scripts, be taken for another type, or be stored by others.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (header::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'; frame-ancestors 'none'"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "private, no-cache"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Answers a request, unless it is not admitted.
+pub(crate) async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let path = request.uri().path().to_owned();
+    let counted = InFlight::new(&api);
+    let mut response = match admitted(&api, request.headers(), request.uri()) {
+        Err(problem) => responses::problem(&problem),
+        Ok(()) => {
+            let answered = async {
+                // Never closed.
+                let _permit = api.requests.acquire().await.ok();
+                next.run(request).await
+            };
+            timeout(api.timeout, answered).await.unwrap_or_else(|_| responses::problem(&late(&api)))
+        }
+    };
+    drop(counted);
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    api.metrics.answered(&path, response.status().as_u16(), begun.elapsed());
+    response
+}
+
+/// Request that is being answered; a client may disconnect before it is.
+struct InFlight<'a>(&'a Api);
+
+impl<'a> InFlight<'a> {
+    fn new(api: &'a Api) -> Self {
+        api.metrics.in_flight.inc();
+        Self(api)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.in_flight.dec();
+    }
+}
+
+fn late(api: &Api) -> Problem {
+    let limit = api.timeout.as_secs_f64();
+    Problem::new(Kind::Unavailable, format!("the request was not answered within {limit} s"))
+}
+
+/// Checks the token. Without one, the request has to name this machine: the browser of a user would also send one for another
+/// site whose name leads here (DNS rebinding).
+fn admitted(api: &Api, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    let Some(token) = &api.token else {
+        let host =
+            headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(uri.authority().map(|a| a.as_str()));
+        let is_own = host.is_some_and(is_loopback);
+        let detail = "without a token the API is for this machine; allowed hosts: `localhost` and loopback addresses";
+        return if is_own { Ok(()) } else { Err(Problem::new(Kind::Misdirected, detail)) };
+    };
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if token.admits(authorization) {
+        return Ok(());
+    }
+    Err(Problem::new(Kind::Unauthorized, "the header `Authorization: Bearer TOKEN` is missing, or its token is wrong"))
+}
+
+/// Returns `true` if the value of a `Host` names this machine.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_always_mean_this_machine_are_loopback() {
+        for host in ["localhost", "LOCALHOST:9480", "127.0.0.1", "127.1.2.3:80", "[::1]:9480", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in
+            ["", "a.example", "localhost.example:9480", "127.0.0.1.example", "10.0.0.1", "[::2]:1", "::1", "0.0.0.0"]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}

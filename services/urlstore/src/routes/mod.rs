@@ -1,0 +1,6 @@
+//! Handlers of the routes.
+
+pub(crate) mod batch;
+pub(crate) mod content;
+pub(crate) mod lists;
+pub(crate) mod url;

@@ -1,0 +1,12 @@
+//! Urlstore: every route and status on a scripted store, on every store, and behind real sockets.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption fails the test")]
+
+#[cfg(feature = "cluster")]
+mod configuration;
+mod hostile;
+mod routes;
+mod sockets;
+mod statuses;
+mod stores;
+mod world;

@@ -1,0 +1,146 @@
+//! Every route and every status of the description.
+
+use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc, time::Duration};
+
+use axum::Router;
+use orbweaver_store::StoreError;
+use orbweaver_urlstore::{UrlstoreConfig, router};
+use serde_json::Value;
+
+use crate::world::{Failing, OF_SECRET, api, config, get, request, send, world};
+
+/// Statuses by method and path.
+type Statuses = BTreeMap<(String, String), BTreeSet<u16>>;
+
+fn described(description: &Value) -> Statuses {
+    let paths = description["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, item)| {
+        item.as_object().unwrap().iter().map(move |(method, operation)| (method.to_uppercase(), path, operation))
+    });
+    operations
+        .map(|(method, path, operation)| {
+            let statuses = operation["responses"].as_object().unwrap().keys();
+            ((method, path.clone()), statuses.map(|status| status.parse().unwrap()).collect())
+        })
+        .collect()
+}
+
+fn failing(error: Option<StoreError>) -> Router {
+    let config = UrlstoreConfig { timeout: Duration::from_millis(1), ..config() };
+    router(api(Failing::new(error), None, &config))
+}
+
+#[tokio::test]
+async fn every_status_that_is_described_is_seen_and_no_other() {
+    let (_dir, known) = world().await;
+    let guarded = {
+        let config = UrlstoreConfig { token_sha256: Some(OF_SECRET.to_owned()), ..config() };
+        router(api(Failing::new(None), None, &config))
+    };
+    let damaged = failing(Some(StoreError::Damaged { key: "pages/01".to_owned(), reason: "cut off".to_owned() }));
+    let unavailable = failing(Some(StoreError::Failed("connection refused".to_owned())));
+    let description = get(&known, "/openapi.json").await.json();
+    let mut seen = Statuses::new();
+    for (method, path) in described(&description).into_keys() {
+        let (good, invalid) = match &*path {
+            "/v1/urls" => (path.clone(), path.clone()),
+            _ => (format!("{path}?url=a.example"), format!("{path}?url=ftp://a.example/")),
+        };
+        let body = r#"{"urls":["a.example"]}"#;
+        let of = |target: &str, body: &str| request(&method, target, body);
+        let tag = send(&known, of(&good, body)).await.header("etag").to_owned();
+        let mut again = of(&good, body);
+        again.headers_mut().insert("if-none-match", tag.parse().unwrap());
+        let mut foreign = of(&good, body);
+        foreign.headers_mut().insert("host", "rebound.example".parse().unwrap());
+        let mut text = of(&good, body);
+        text.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+        let (long, cursor) = (format!("{path}?url={}", "a".repeat(40_000)), format!("{good}&cursor=MTox"));
+        let (unknown, large) = (format!("{path}?url=nowhere.example"), format!("{path}?url=large.example"));
+        let many = format!("{{\"urls\":[\"{}\"]}}", "a".repeat(5 << 20));
+        for (router, request) in [
+            (&known, of(&good, body)),
+            (&known, again),
+            (&known, of(&invalid, "[]")),
+            (&known, of(&unknown, body)),
+            (&known, of(&long, body)),
+            (&known, of(&large, &many)),
+            (&known, foreign),
+            (&known, text),
+            (&guarded, of(&good, body)),
+            (&damaged, of(&good, body)),
+            (&unavailable, of(&good, body)),
+        ] {
+            let status = send(router, request).await.status;
+            seen.entry((method.clone(), path.clone())).or_default().insert(status);
+        }
+        if path == "/v1/links" {
+            let status = send(&known, of(&cursor, body)).await.status;
+            seen.entry((method.clone(), path.clone())).or_default().insert(status);
+        }
+    }
+    assert_eq!(seen, described(&description));
+}
+
+#[tokio::test]
+async fn the_description_has_every_route_but_its_own() {
+    let (_dir, router) = world().await;
+    let description = get(&router, "/openapi.json").await.json();
+    assert!(description["openapi"].as_str().unwrap().starts_with("3."), "{description}");
+    assert_eq!(description["components"]["securitySchemes"]["token"]["scheme"], "bearer");
+    let unknown = get(&router, "/").await.json();
+    let paths = unknown["detail"].as_str().unwrap().strip_prefix("allowed paths: ").unwrap();
+    let mut paths: Vec<_> = paths.split(", ").filter(|path| *path != "/openapi.json").collect();
+    paths.sort_unstable();
+    assert_eq!(description["paths"].as_object().unwrap().keys().collect::<Vec<_>>(), paths);
+}
+
+#[tokio::test]
+async fn every_reference_of_the_description_leads_somewhere() {
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str));
+                map.values().for_each(|value| references(value, found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let (_dir, router) = world().await;
+    let description = get(&router, "/openapi.json").await.json();
+    let mut found = vec![];
+    references(&description, &mut found);
+    assert!(found.len() > 20, "{found:?}");
+    for reference in found {
+        assert!(description.pointer(&reference[1..]).is_some(), "{reference}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_in_time_is_unavailable() {
+    let answer = get(&failing(None), "/v1/url?url=a.example").await;
+    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+    assert_eq!(answer.json()["detail"], "the request was not answered within 0.001 s");
+    let body = r#"{"urls":["a.example"]}"#;
+    assert_eq!(send(&failing(None), request("POST", "/v1/urls", body)).await.status, 503);
+}
+
+#[tokio::test]
+async fn with_a_token_no_route_answers_without_it_and_every_one_does_with_it() {
+    let (dir, store) = (tempfile::tempdir().unwrap(), Arc::new(orbweaver_store::MemoryStore::new()));
+    crate::world::fill(&*store, dir.path()).await;
+    let config = UrlstoreConfig { token_sha256: Some(OF_SECRET.to_owned()), ..config() };
+    let router = router(api(store, Some(dir.path()), &config));
+    for target in ["/v1/url?url=a.example", "/v1/content?url=a.example", "/openapi.json", "/nowhere"] {
+        let answer = get(&router, target).await;
+        assert_eq!((answer.status, answer.header("www-authenticate")), (401, "Bearer"), "{target}");
+        for (token, is_admitted) in [("Bearer secret", true), ("Bearer secrets", false), (OF_SECRET, false)] {
+            let mut request = request("GET", target, "");
+            request.headers_mut().insert("authorization", token.parse().unwrap());
+            // With a token, other names of the machine are allowed.
+            request.headers_mut().insert("host", "urls.example".parse().unwrap());
+            assert_eq!(send(&router, request).await.status != 401, is_admitted, "{target} {token}");
+        }
+    }
+}
