@@ -66,13 +66,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
 
 /// Returns the settings of the server.
 fn config(args: &ServeArgs) -> Result<UrlstoreConfig, Failure> {
-    let hash = |path: &PathBuf| {
-        // `sha256sum` writes `-` after it.
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-        Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
-    };
-    let token_sha256 = args.token_sha256.as_ref().map(hash).transpose()?;
+    let token_sha256 = args.token_sha256.as_deref().map(hash).transpose()?;
     let config = UrlstoreConfig { listen: args.listen, token_sha256, ..UrlstoreConfig::default() };
     config.check().map_err(|conflict| match &*conflict.key {
         "listen" => Failure::Usage(format!(
@@ -82,6 +76,13 @@ fn config(args: &ServeArgs) -> Result<UrlstoreConfig, Failure> {
         _ => Failure::Usage(format!("--token-sha256: {}", conflict.problem)),
     })?;
     Ok(config)
+}
+
+/// Returns the hash in a file, after which `sha256sum` writes `-`.
+fn hash(path: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
 }
 
 /// Returns the archive of a crawl, if it has one.
