@@ -205,8 +205,9 @@ impl Random {
 }
 
 /// Returns the requests per page and day, and the share of time in which the copy of a page is the present one, with these
-/// intervals in days between visits.
-fn freshness<S: Default>(next: impl Fn(&mut S, f64, bool) -> f64) -> (f64, f64) {
+/// intervals in days between visits. A changed page is visited earlier if the days between two readings of a truthful sitemap
+/// are given.
+fn freshness<S: Default>(sitemap_days: Option<f64>, next: impl Fn(&mut S, f64, bool) -> f64) -> (f64, f64) {
     let (mut random, mut requests, mut fresh) = (Random(7), 0.0, 0.0);
     for page in 0..PAGES {
         let share = page * 100 / PAGES;
@@ -219,12 +220,13 @@ fn freshness<S: Default>(next: impl Fn(&mut S, f64, bool) -> f64) -> (f64, f64) 
         let (mut state, mut at, mut interval) = (S::default(), 0.0, next(&mut S::default(), 0.0, false));
         while at < DAYS {
             let changes_at = at - between_days * (1.0 - random.next()).ln();
-            let until = at + interval;
+            let listed_at = sitemap_days.map_or(f64::MAX, |days| ((changes_at / days).floor() + 1.0) * days);
+            let until = (at + interval).min(listed_at);
             fresh += (changes_at.min(until).min(DAYS) - at.max(WARM_UP_DAYS)).max(0.0);
             requests += f64::from(u8::from(at >= WARM_UP_DAYS));
             let has_changed = changes_at < until;
+            interval = next(&mut state, until - at, has_changed);
             at = until;
-            interval = next(&mut state, interval, has_changed);
         }
     }
     #[allow(clippy::cast_precision_loss, reason = "a small number")]
@@ -249,11 +251,18 @@ fn intervals_by_the_square_root_keep_more_pages_fresh_than_equal_ones() {
                 Some(if interval > 0.0 { observed(known, (interval * DAY as f64) as u64, has_changed) } else { known });
             interval_ms(policy, rate.unwrap_or_default()) as f64 / DAY as f64
         };
-        let (requests, fresh) = freshness(by_root);
-        let (equal_requests, equally_fresh) = freshness(|(): &mut (), _, _| 1.0 / requests);
-        println!("{shortest}: {requests:.3} requests: {fresh:.3} fresh; {equal_requests:.3}: {equally_fresh:.3}");
+        let (requests, fresh) = freshness(None, by_root);
+        let (equal_requests, equally_fresh) = freshness(None, |(): &mut (), _, _| 1.0 / requests);
+        let (listed_requests, listed_fresh) = freshness(Some(1.0), by_root);
+        println!(
+            "{shortest}: {requests:.3} requests: {fresh:.3} fresh; {equal_requests:.3}: {equally_fresh:.3}; with a sitemap {listed_requests:.3}: {listed_fresh:.3}"
+        );
         assert!((requests / equal_requests - 1.0).abs() < 0.02, "as many requests: {requests} and {equal_requests}");
         assert!(fresh > equally_fresh + least, "{fresh} of the time fresh, and {equally_fresh}");
+        // Pages that change every day are visited each time.
+        let (most_requests, most_fresh) = freshness(None, |(): &mut (), _, _| 1.0 / listed_requests);
+        assert!((listed_requests / most_requests - 1.0).abs() < 0.02, "{listed_requests} and {most_requests}");
+        assert!(listed_fresh > most_fresh + 0.03, "{listed_fresh} of the time fresh with a sitemap, and {most_fresh}");
     }
 }
 
