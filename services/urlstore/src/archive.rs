@@ -4,7 +4,7 @@ use std::{
     fmt,
     fs::File,
     io::{ErrorKind, Read as _, Seek as _, SeekFrom},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
@@ -80,7 +80,7 @@ impl Archive {
         match self {
             Self::Directory(directory) => {
                 let path = directory.join(&row.file);
-                let read = tokio::task::spawn_blocking(move || part(path, offset, length)).await;
+                let read = tokio::task::spawn_blocking(move || part(&path, offset, length)).await;
                 read.unwrap_or_else(|error| Err(ReadError::Failed(error.to_string())))
             }
             Self::Bucket(address, store) => {
@@ -102,12 +102,12 @@ fn is_file(path: &str) -> bool {
         .is_some_and(|(directory, file)| is_name(directory) && is_name(file) && file.ends_with(EXTENSION))
 }
 
-fn part(path: PathBuf, offset: u64, length: u64) -> Result<Bytes, ReadError> {
+fn part(path: &Path, offset: u64, length: u64) -> Result<Bytes, ReadError> {
     let failed = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => ReadError::Missing,
         _ => ReadError::Failed(format!("{}: {error}", path.display())),
     };
-    let mut file = File::open(&path).map_err(failed)?;
+    let mut file = File::open(path).map_err(failed)?;
     file.seek(SeekFrom::Start(offset)).map_err(failed)?;
     let mut bytes = vec![];
     file.take(length).read_to_end(&mut bytes).map_err(failed)?;
@@ -193,9 +193,7 @@ mod tests {
 
     #[test]
     fn a_location_is_a_directory_or_a_prefix_in_a_bucket() {
-        assert!(
-            matches!(Archive::open("archive").unwrap(), Archive::Directory(path) if path == PathBuf::from("archive"))
-        );
+        assert!(matches!(Archive::open("archive").unwrap(), Archive::Directory(path) if path == Path::new("archive")));
         assert!(Archive::open("http://a.example/").unwrap_err().to_string().contains("s3://bucket/prefix"));
     }
 }
