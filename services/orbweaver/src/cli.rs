@@ -466,9 +466,9 @@ pub struct BenchCrawlArgs {
     /// Make pages that differ only in numbers, like those of a trap.
     #[arg(long)]
     pub alike: bool,
-    /// Also crawl with `--traps off`, alternating, and compare.
-    #[arg(long)]
-    pub traps_off: bool,
+    /// Also crawl with these options of `orbweaver crawl`, separated by spaces, alternating, and compare (may be repeated).
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    pub with: Vec<String>,
     /// Run only Orbweaver, without wget2.
     #[arg(long)]
     pub alone: bool,

@@ -3,6 +3,7 @@
 mod child;
 
 use std::{
+    collections::BTreeSet,
     fmt,
     path::Path,
     process::{Command, Stdio},
@@ -51,30 +52,30 @@ pub fn run(command: &BenchCommand) -> Result<(), Failure> {
         let _ = std::fs::remove_dir_all(&dir);
         result
     };
-    let mut runs = vec![];
-    let mut untrapped = vec![];
+    let mut crawls: Vec<(&str, Vec<&str>, Vec<Run>)> = vec![("orbweaver", vec![], vec![])];
+    crawls.extend(args.with.iter().map(|options| (options.as_str(), options.split_whitespace().collect(), vec![])));
     let mut theirs = vec![];
     for _ in 0..args.runs {
-        runs.push(on_web(&|web| run_orbweaver(args, "learn", web, &dir))?);
-        if args.traps_off {
-            untrapped.push(on_web(&|web| run_orbweaver(args, "off", web, &dir))?);
+        for (_, options, runs) in &mut crawls {
+            runs.push(on_web(&|web| run_orbweaver(args, options, web, &dir))?);
         }
         if wget2 {
             theirs.push(on_web(&|web| run_wget2(web, &dir))?);
         }
     }
-    let mine = report("orbweaver", &runs)?;
-    if let Some(summary) = runs.last().and_then(|run| run.summary.as_ref()) {
-        report_services(summary)?;
-    }
-    for (name, runs) in [("traps off", &untrapped), ("wget2", &theirs)].into_iter().filter(|(_, runs)| !runs.is_empty())
-    {
+    crawls.extend(wget2.then(|| ("wget2", vec![], theirs)));
+    let mut mine = None;
+    for (name, _, runs) in &crawls {
         let other = report(name, runs)?;
-        show(format_args!(
-            "ratio to {name}: {:.2} of its pages/s, {:.2} of its CPU per page",
-            mine.0 / other.0,
-            mine.1 / other.1
-        ))?;
+        report_services(runs)?;
+        let (speed, cpu) = *mine.get_or_insert(other);
+        if *name != "orbweaver" {
+            show(format_args!(
+                "ratio to {name}: {:.2} of its pages/s, {:.2} of its CPU per page",
+                speed / other.0,
+                cpu / other.1
+            ))?;
+        }
     }
     if !wget2 && !args.alone {
         show(format_args!("wget2 is not installed: no comparison"))?;
@@ -86,12 +87,12 @@ fn show(line: fmt::Arguments<'_>) -> Result<(), Failure> {
     to_stdout(|out| writeln!(out, "{line}"))
 }
 
-fn run_orbweaver(args: &BenchCrawlArgs, traps: &str, web: &ToyWeb, dir: &Path) -> Result<Run, Failure> {
+fn run_orbweaver(args: &BenchCrawlArgs, options: &[&str], web: &ToyWeb, dir: &Path) -> Result<Run, Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("the crawler cannot be started: {error}"));
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["crawl", web.start_url(), "--allow-private", "--rate", "unlimited", "--traps", traps]);
-    let (used, status) =
-        run_measured(command.args(["--concurrency", CONCURRENCY, "--out"]).arg(dir)).map_err(failed)?;
+    command.args(["crawl", web.start_url(), "--allow-private", "--rate", "unlimited"]);
+    command.args(["--concurrency", CONCURRENCY]).args(options).arg("--out").arg(dir);
+    let (used, status) = run_measured(&mut command).map_err(failed)?;
     let summary: Option<Summary> = read_whole(&dir.join("summary.json")).unwrap_or_default();
     let pages = summary.as_ref().map(|summary| summary.pages).unwrap_or_default();
     if pages != args.pages {
@@ -128,17 +129,25 @@ fn report(name: &str, runs: &[Run]) -> Result<(f64, f64), Failure> {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
-fn report_services(summary: &Summary) -> Result<(), Failure> {
-    let mut services: Vec<_> = summary.cpu_seconds_by_service.iter().collect();
-    services.sort_by(|a, b| b.1.total_cmp(a.1));
-    let known: f64 = services.iter().map(|(_, seconds)| **seconds).sum();
-    let line = |name: &str, seconds: f64| {
-        show(format_args!("{name:>24} {:>6.1} µs CPU per page", seconds * 1e6 / summary.pages.max(1) as f64))
+fn report_services(runs: &[Run]) -> Result<(), Failure> {
+    let summaries: Vec<_> = runs.iter().filter_map(|run| run.summary.as_ref()).collect();
+    let per_page = |seconds: &dyn Fn(&Summary) -> f64| {
+        median(summaries.iter().map(|summary| seconds(summary) * 1e6 / summary.pages.max(1) as f64))
     };
-    for (name, seconds) in services {
-        line(name, *seconds)?;
+    let names: BTreeSet<_> = summaries.iter().flat_map(|summary| summary.cpu_seconds_by_service.keys()).collect();
+    let of = |summary: &Summary, name| summary.cpu_seconds_by_service.get(name).copied().unwrap_or_default();
+    let mut services: Vec<_> =
+        names.iter().map(|name| (name.as_str(), per_page(&|summary| of(summary, *name)))).collect();
+    services.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if !services.is_empty() {
+        let known = |summary: &Summary| summary.cpu_seconds_by_service.values().sum::<f64>();
+        services
+            .push(("the rest of the process", per_page(&|summary| (summary.cpu_seconds - known(summary)).max(0.0))));
     }
-    line("the rest of the process", (summary.cpu_seconds - known).max(0.0))
+    for (name, cpu) in services {
+        show(format_args!("{name:>24} {cpu:>6.1} µs CPU per page"))?;
+    }
+    Ok(())
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
