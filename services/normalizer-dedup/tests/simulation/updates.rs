@@ -18,9 +18,9 @@ fn with_revisits(has_revisits: bool) -> World {
     let mut world = World::defined(4, Scope::Host, None);
     if has_revisits {
         let host = include_str!("../../../../schemas/examples/crawl-definition/1/host.json");
-        let host: CrawlDefinition = serde_json::from_str(host).unwrap();
+        let host: CrawlDefinition = serde_json::from_str(host).expect("a definition");
         let revisit = Some(RevisitPolicy { interval_ms: 60_000, max_interval_ms: 120_000, types: BTreeMap::new() });
-        let (name, exclude) = ("default".parse().unwrap(), vec!["/private/".to_owned()]);
+        let (name, exclude) = ("default".parse().expect("a name"), vec!["/private/".to_owned()]);
         let pins = orbweaver_messages::Pins { partitions: 4, ..host.pins };
         let definition = CrawlDefinition { name, exclude, revisit, pins, ..host };
         world.put(topic::CONTROL, 0, &crawl_key(&definition.name), encode(&definition));
