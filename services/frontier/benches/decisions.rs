@@ -1,7 +1,8 @@
 //! The decisions of one partition on the index on disk, without a log and without JSON: admission, dispatch, restart, and
 //! the time from a due moment to the dispatch. `ORBWEAVER_BENCH_URLS` and `ORBWEAVER_BENCH_SITES` set the size (a million
 //! URLs at ten thousand sites), `ORBWEAVER_BENCH_DIR` the directory of the index. With the argument `sleeping` all URLs sleep
-//! until their next visit, and some are woken.
+//! until their next visit, and some are woken. With `crowd` there is only the last measurement: the URLs at their sites, then with
+//! `ORBWEAVER_BENCH_HUGE` more at one other site (nine times as many).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may panic, and prints what it measured")]
 
 #[allow(dead_code, reason = "the other benchmark uses the rest")]
@@ -182,20 +183,21 @@ fn due(bench: &mut Bench, sites: u64) -> Vec<f64> {
     late
 }
 
-/// Queues `urls` at `sites`, each with one request per second, and nine times as many at a single other site if `crowded`.
-/// Returns the virtual seconds until the last of the former is dispatched.
-fn last_of_the_others(dir: &Path, urls: u64, sites: u64, crowded: bool) -> f64 {
+/// Queues `urls` at `sites`, each with one request per second, and `huge` at a single other site, spread between them. Returns
+/// the virtual seconds until the last of the former is dispatched.
+fn last_of_the_others(dir: &Path, urls: u64, sites: u64, huge: u64) -> f64 {
     let (mut bench, mut now) = (Bench::open(dir, 1000), 1_790_000_000_000);
-    let (began, all) = (now, if crowded { 10 * urls } else { urls });
+    let (began, all, each) = (now, urls + huge, 1 + huge / urls);
     for from in (0..all).step_by(BATCH.try_into().unwrap()) {
-        let of = |number: u64| match (crowded, number % 10) {
-            (false, _) => url(number, sites),
-            (true, 0) => url(number / 10, sites),
-            (true, _) => url_at("huge.example", number),
+        let of = |number: u64| match number % each {
+            0 if number / each < urls => url(number / each, sites),
+            _ => url_at("huge.example", number),
         };
         let batch: Vec<_> = (from..all.min(from + BATCH)).map(of).collect();
         bench.admit(from, &batch, now);
     }
+    bench.partition.write().unwrap();
+    println!("  {all} queued: {} MiB on disk; {}", disk_bytes(dir) >> 20, so_far());
     let (mut left, mut flying) = (urls, std::collections::VecDeque::new());
     while left > 0 {
         let ended: Vec<_> = std::iter::from_fn(|| flying.pop_front_if(|(until, _)| *until <= now)).collect();
@@ -209,6 +211,16 @@ fn last_of_the_others(dir: &Path, urls: u64, sites: u64, crowded: bool) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "milliseconds")]
     let seconds = (now - began) as f64 / 1000.0;
     seconds
+}
+
+/// Compares the time until all URLs at `sites` are dispatched without and with `huge` URLs at one other site.
+fn crowd(dir: &Path, urls: u64, sites: u64, huge: u64) {
+    let after = |huge: u64| last_of_the_others(&dir.join(huge.to_string()), urls, sites, huge);
+    let (alone, crowded) = (after(0), after(huge));
+    println!(
+        "crowd:     {urls} URLs at {sites} sites, dispatched after {alone:.1} s; with {huge} more at one site {crowded:.1} s; {}",
+        so_far()
+    );
 }
 
 /// Size of the files in a directory.
@@ -270,6 +282,9 @@ fn main() {
     if std::env::args().any(|argument| argument == "sleeping") {
         return sleeping(&temporary.path().join("index"), urls, sites);
     }
+    if std::env::args().any(|argument| argument == "crowd") {
+        return crowd(temporary.path(), urls, sites, env("ORBWEAVER_BENCH_HUGE", 9 * urls));
+    }
     let dir = std::env::var_os("ORBWEAVER_BENCH_DIR").map_or_else(|| temporary.path().join("index"), Into::into);
     println!("{urls} URLs at {sites} sites in one partition");
 
@@ -311,12 +326,5 @@ fn main() {
     println!("  late by {} ms (P50), {} ms (P99), {} ms (P99.9); {}", of(0.5), of(0.99), of(0.999), so_far());
 
     drop(bench);
-    let crowd =
-        |crowded: bool| last_of_the_others(&temporary.path().join(crowded.to_string()), urls / 10, sites, crowded);
-    let (alone, crowded) = (crowd(false), crowd(true));
-    println!(
-        "crowd:     {} URLs at {sites} sites, dispatched after {alone:.1} s; with {} more at one site {crowded:.1} s",
-        urls / 10,
-        urls - urls / 10
-    );
+    crowd(temporary.path(), urls / 10, sites, urls - urls / 10);
 }
