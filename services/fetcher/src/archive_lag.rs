@@ -53,6 +53,10 @@ impl ArchiveLag {
 
     /// Applies the number of page records that are not archived; returns their estimated size in bytes. A lag that was
     /// above the limit ends below nine tenths of it.
+    #[cfg_attr(
+        not(any(test, feature = "cluster")),
+        expect(dead_code, reason = "an archiver in this process has no lag")
+    )]
     pub(crate) fn measured(&self, records: u64) -> u64 {
         let (bytes, count) = (&self.written_bytes, &self.written_records);
         let mean = bytes.load(Ordering::Relaxed).checked_div(count.load(Ordering::Relaxed));

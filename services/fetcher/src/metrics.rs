@@ -58,6 +58,7 @@ pub(crate) const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
 pub(crate) const PURPOSE_REFUSALS: &str = "orbweaver_fetcher_purpose_refusals_total";
 /// Bytes of page records that the archiver has not archived, estimated, if `fetcher.max_archive_lag` is set. Alert: above
 /// that limit: archived crawls pause until the archiver has caught up.
+#[cfg(feature = "cluster")]
 pub(crate) const ARCHIVE_LAG_BYTES: &str = "orbweaver_fetcher_archive_lag_bytes";
 /// Dispatches delivered again and not requested again. Alert: a steady increase without restarts.
 pub(crate) const DUPLICATES: &str = "orbweaver_fetcher_duplicates_total";
@@ -102,6 +103,7 @@ pub struct FetcherMetrics {
     outcomes: IntCounterVec,
     refusals: IntCounterVec,
     pub(crate) duplicates: IntCounter,
+    #[cfg(feature = "cluster")]
     pub(crate) archive_lag: IntGauge,
     pub(crate) in_flight: IntGauge,
     pub(crate) slots: IntGauge,
@@ -139,6 +141,7 @@ impl FetcherMetrics {
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
             refusals: counters!(PURPOSE_REFUSALS, refused, &["purpose", "source"], registry)?,
             duplicates: counter!(DUPLICATES, "Dispatches delivered again and not requested again", registry)?,
+            #[cfg(feature = "cluster")]
             archive_lag: gauge!(ARCHIVE_LAG_BYTES, "Estimated bytes of page records that are not archived", registry)?,
             in_flight: gauge!(IN_FLIGHT, "Requests in flight", registry)?,
             slots: gauge!(SLOTS, "Requests whose outcome is not yet durable", registry)?,
