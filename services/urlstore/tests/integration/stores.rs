@@ -1,4 +1,4 @@
-//! The same answers over every store.
+//! Equal answers over every store.
 
 use std::sync::Arc;
 
