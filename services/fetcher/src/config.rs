@@ -46,6 +46,10 @@ pub struct FetcherConfig {
     /// separate request under the same conditions.
     #[serde(with = "Time::<1, { MAX_FETCH_MS.unsigned_abs() / 2 }>")]
     pub request_timeout: Duration,
+    /// Maximum number of connections that are kept for further requests to their hosts, for five seconds each; at most half
+    /// of the open files that the process may have. Beyond it, connections are closed after their response.
+    #[serde(with = "Count::<0, 1_000_000>")]
+    pub max_idle_connections: usize,
     /// Least mean rate of a body as it is received, in bytes per second, from its first byte on; 0: none. A slower one fails
     /// once it has taken `body_grace`.
     ///
@@ -243,6 +247,7 @@ impl Default for FetcherConfig {
             connect_timeout: Duration::from_secs(10),
             headers_timeout: Duration::from_secs(20),
             request_timeout: Duration::from_secs(20),
+            max_idle_connections: 8192,
             min_body_rate: 50,
             body_grace: Duration::from_secs(10),
             max_body_bytes: 8 << 20,

@@ -15,7 +15,7 @@ pub struct SiteLoad {
     pub waiting: u64,
 }
 
-/// Figures of the frontier at one time.
+/// Figures of the open partitions of the frontier at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
     /// Number of queued URLs, including leased ones.

@@ -1,19 +1,12 @@
 //! The HTTP client.
 
-use std::{
-    error::Error,
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{error::Error, io, net::IpAddr, sync::Arc};
 
 use futures::{FutureExt, TryStreamExt as _, future::BoxFuture};
 use orbweaver_messages::{Millis, PageKind, ProxyUrl};
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
-    Certificate, ClientBuilder, Method, Response,
-    dns::{Addrs, Name, Resolve, Resolving},
+    Certificate, Method, Response,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -21,26 +14,20 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::{
     Attempt, AuthoritiesError, Body, Client, Destination, FetchError, HttpResponse, Measured, Purpose, Request,
     capture,
+    clients::{Clients, IDLE, builder},
     decoding::{self, ACCEPTED, Codings, Pieces},
     descriptors::raise_limit,
-    measured::{self, Meters},
+    hosts::{Hosts, InUse},
+    idle::IdleConnections,
+    measured::Meters,
     pace::LeastRate,
-    pins::{ConnectionTimes, Pinned, Pins},
+    pins::{ConnectionTimes, Pinned},
     proxies::{self, ProxyClients, ProxyHosts},
     read_authorities,
     resolver::Resolver,
 };
 use crate::{config::FetcherConfig, profile::RequestProfile, purposes, sniff::Candidates, substitute};
 
-/// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
-/// connections to many sites with one page each do not accumulate.
-const IDLE: Duration = Duration::from_secs(5);
-/// Maximum size of the headers of an HTTP/2 response, in bytes. (For HTTP/1, hyper reads at most about 400 KiB.)
-const MAX_HEADER_LIST_BYTES: u32 = 256 << 10;
-/// Receive window of an HTTP/2 stream, in bytes: h2 buffers this much of a body that is not read, outside of the memory
-/// budget, while its reader waits for memory. Hyper's default is 2 MiB, that of the protocol one byte less than this. A
-/// body takes one round trip per window.
-const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// Maximum number of bytes read of a robots.txt (RFC 9309 section 2.5).
 const MAX_ROBOTS_BYTES: usize = 500 << 10;
 /// Minimum and maximum initial allocation for a body, in bytes, whatever its declared length.
@@ -64,10 +51,11 @@ pub enum ClientError {
 
 /// Client for HTTP/1.1 and HTTP/2, with rustls. Addresses are checked before they are dialled.
 pub struct HttpClient {
-    client: reqwest::Client,
+    direct: Clients,
     proxied: ProxyClients,
     resolver: Resolver,
     hosts: Hosts,
+    idle: IdleConnections,
     clock: Arc<dyn Clock>,
     config: FetcherConfig,
     least_rate: LeastRate,
@@ -79,24 +67,31 @@ impl HttpClient {
     /// Builds the client. Reads the file of authorities, if one is configured, and raises the limit of open files of the
     /// process.
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        raise_limit();
-        let hosts = Hosts::new(config);
+        let times = ConnectionTimes { connect: config.connect_timeout, request: config.request_timeout, idle: IDLE };
+        // The other half is for requests in flight, lookups, and the log.
+        let max_idle = raise_limit().map_or(usize::MAX, |limit| limit / 2).min(config.max_idle_connections);
+        // A connection that was begun for a request, which then found another one free, is kept too.
+        let idle = IdleConnections::new(max_idle, config.connect_timeout + IDLE);
+        let hosts = Hosts::new(times);
         let authorities = read_authorities(config.tls_ca.as_deref())?;
-        let client = builder(config, hosts.clone()).tls_certs_merge(authorities.clone()).build()?;
+        let direct = || Ok(builder(config, hosts.clone()).tls_certs_merge(authorities.clone()));
+        let direct = Clients::build(direct)?;
         let (proxied, resolver) = (ProxyClients::default(), Resolver::new(config)?);
         let bytes_per_second = config.min_body_rate as u64;
         let least_rate = LeastRate { bytes_per_second, grace: config.body_grace };
-        Ok(Self { client, proxied, resolver, hosts, clock, config: config.clone(), least_rate, authorities })
+        Ok(Self { direct, proxied, resolver, hosts, idle, clock, config: config.clone(), least_rate, authorities })
     }
 
-    /// Returns the client for a proxy, or the one without.
-    fn client_for(&self, proxy: Option<&ProxyUrl>) -> Option<reqwest::Client> {
-        let Some(proxy) = proxy else { return Some(self.client.clone()) };
+    /// Returns the clients for a proxy, or those without.
+    fn clients_for(&self, proxy: Option<&ProxyUrl>) -> Option<Clients> {
+        let Some(proxy) = proxy else { return Some(self.direct.clone()) };
         self.proxied.get(proxy, |url| {
             let hosts = Arc::new(self.hosts.clone());
-            let resolver = ProxyHosts { proxy: url.host_str().unwrap_or_default().into(), hosts };
-            let builder = builder(&self.config, resolver).tls_certs_merge(self.authorities.clone());
-            builder.proxy(proxies::proxy(url)?).build()
+            Clients::build(|| {
+                let resolver = ProxyHosts { proxy: url.host_str().unwrap_or_default().into(), hosts: hosts.clone() };
+                let builder = builder(&self.config, resolver).tls_certs_merge(self.authorities.clone());
+                Ok(builder.proxy(proxies::proxy(url.clone())?))
+            })
         })
     }
 
@@ -159,19 +154,21 @@ impl HttpClient {
         let (purpose, profile) = (request.purpose, Arc::clone(&request.profile));
         let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
         let proxy = profile.proxy.as_ref();
-        let Some(client) = self.client_for(proxy) else { return (None, Err(FetchError::Proxy)) };
+        let Some(clients) = self.clients_for(proxy) else { return (None, Err(FetchError::Proxy)) };
         let url = request.url().clone();
+        let mut connection = self.idle.start(&url);
         let sent = profile.archive.then(|| capture::sent_headers(request.url(), request.headers()));
-        let sending = meters.sending(client.execute(request));
+        let sending = meters.sending(clients.get(connection.reuse).execute(request));
         let mut response = match timeout(self.config.headers_timeout, sending).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 let failure = failure_of(&error);
+                connection.is_refused = failure == FetchError::Connect;
                 if let Some(proxy) = proxy {
                     return (None, Err(proxies::failure_of(&error, proxy, &url, failure)));
                 }
                 if let Some(in_use) = &mut in_use {
-                    in_use.is_refused = failure == FetchError::Connect;
+                    in_use.is_refused = connection.is_refused;
                 }
                 return (None, Err(failure));
             }
@@ -275,84 +272,6 @@ impl Client for HttpClient {
         }
         .boxed()
     }
-}
-
-/// Addresses of the hosts in use, as the client resolves them.
-#[derive(Clone)]
-struct Hosts(Arc<Mutex<Pins>>);
-
-impl Hosts {
-    fn new(config: &FetcherConfig) -> Self {
-        let (connect, request) = (config.connect_timeout, config.request_timeout);
-        Self(Arc::new(Mutex::new(Pins::new(ConnectionTimes { connect, request, idle: IDLE }))))
-    }
-
-    fn pins(&self) -> MutexGuard<'_, Pins> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes the start of a request; `None` if connections to another address may be open.
-    fn start(&self, host: &str, address: IpAddr) -> Option<InUse> {
-        let starts = self.pins().start(host, address, Instant::now());
-        starts.then(|| InUse { hosts: self.clone(), host: host.to_owned(), is_refused: false })
-    }
-}
-
-impl Resolve for Hosts {
-    fn resolve(&self, name: Name) -> Resolving {
-        // There is no second lookup, so a name that changes its address (DNS rebinding) gains nothing.
-        let address = self.pins().address(name.as_str());
-        Box::pin(async move {
-            let address = address.ok_or_else(|| io::Error::other("the host is not in use"))?;
-            Ok(Box::new(std::iter::once(SocketAddr::new(address, 0))) as Addrs)
-        })
-    }
-}
-
-/// A request to a host, until it is dropped.
-struct InUse {
-    hosts: Hosts,
-    host: String,
-    /// Whether no connection was established.
-    is_refused: bool,
-}
-
-impl InUse {
-    fn take_lookup(&self) -> Option<Duration> {
-        self.hosts.pins().take_lookup(&self.host)
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.hosts.pins().end(&self.host, self.is_refused, Instant::now());
-    }
-}
-
-/// Returns the settings of the client.
-fn builder(config: &FetcherConfig, resolver: impl Resolve + 'static) -> ClientBuilder {
-    // A connection has room for the full windows of all requests: streams that wait for memory would otherwise hold up
-    // the stream that may exceed the budget, and each other. It takes no memory beyond the windows of its streams, and
-    // is at most 64 MiB, by the limit of `concurrency`.
-    let streams = u32::try_from(config.concurrency).ok();
-    let connection_window = streams.map(|streams| streams.saturating_mul(STREAM_WINDOW_BYTES));
-    measured::measuring(reqwest::Client::builder())
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        // A retry would violate the site's interval.
-        .retry(reqwest::retry::never())
-        // A proxy of the environment would dial unchecked addresses.
-        .no_proxy()
-        .dns_resolver(resolver)
-        .connect_timeout(config.connect_timeout)
-        .pool_max_idle_per_host(config.concurrency)
-        .pool_idle_timeout(IDLE)
-        .http1_max_headers(config.max_headers)
-        .http1_ignore_invalid_headers_in_responses(true)
-        .http1_allow_obsolete_multiline_headers_in_responses(true)
-        .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
-        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .http2_initial_connection_window_size(connection_window)
 }
 
 /// Reads the decoded body up to a limit, which also bounds the growth by decompression, and determines its kind. Stops

@@ -2,9 +2,12 @@
 
 mod authorities;
 pub(crate) mod capture;
+mod clients;
 mod decoding;
 mod descriptors;
+mod hosts;
 mod http;
+mod idle;
 mod measured;
 mod pace;
 mod pins;

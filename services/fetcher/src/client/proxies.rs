@@ -7,15 +7,15 @@ use std::{
 
 use orbweaver_messages::ProxyUrl;
 use reqwest::{
-    Client, Proxy, StatusCode,
+    Proxy, StatusCode,
     dns::{Addrs, Name, Resolve, Resolving},
 };
 use url::Url;
 
-use super::FetchError;
+use super::{FetchError, clients::Clients};
 
-/// Maximum number of clients: each has its own connections and TLS sessions. With more proxies in use, those that are
-/// used least recently connect again.
+/// Maximum number of proxies with clients: these have their own connections and TLS sessions. With more proxies in
+/// use, those that are used least recently connect again.
 const MAX_CLIENTS: usize = 16;
 
 /// Failures to connect, as text, that are the proxy's own. The types of these errors are private.
@@ -30,20 +30,20 @@ const OF_PROXY: [&str; 6] = [
 
 /// Clients that were used last, the latest first.
 #[derive(Debug, Default)]
-pub(super) struct ProxyClients(Mutex<Vec<(ProxyUrl, Client)>>);
+pub(super) struct ProxyClients(Mutex<Vec<(ProxyUrl, Clients)>>);
 
 impl ProxyClients {
-    /// Returns the client for a proxy, which is built if it is not there; `None` if that fails.
-    pub(super) fn get(&self, proxy: &ProxyUrl, build: impl FnOnce(Url) -> reqwest::Result<Client>) -> Option<Client> {
+    /// Returns the clients for a proxy, which are built if they are not there; `None` if that fails.
+    pub(super) fn get(&self, proxy: &ProxyUrl, build: impl FnOnce(Url) -> reqwest::Result<Clients>) -> Option<Clients> {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = clients.iter().position(|(known, _)| known == proxy) {
             clients[..=at].rotate_right(1);
         } else {
-            let client = build(proxy.url()?).inspect_err(|_| tracing::error!(%proxy, "cannot use the proxy")).ok()?;
+            let built = build(proxy.url()?).inspect_err(|_| tracing::error!(%proxy, "cannot use the proxy")).ok()?;
             clients.truncate(MAX_CLIENTS - 1);
-            clients.insert(0, (proxy.clone(), client));
+            clients.insert(0, (proxy.clone(), built));
         }
-        clients.first().map(|(_, client)| client.clone())
+        clients.first().map(|(_, built)| built.clone())
     }
 }
 
@@ -101,9 +101,9 @@ mod tests {
         let clients = ProxyClients::default();
         let is_built = |number: usize| {
             let mut is_built = false;
-            let build = |url| {
+            let build = |url: Url| {
                 is_built = true;
-                Client::builder().proxy(proxy(url)?).build()
+                Clients::build(|| Ok(reqwest::Client::builder().proxy(proxy(url.clone())?)))
             };
             clients.get(&format!("http://proxy{number}.example").into(), build).unwrap();
             is_built

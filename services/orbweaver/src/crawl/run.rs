@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use orbweaver_frontier::Figures;
 use orbweaver_log::{EmbeddedLog, Log, topic_partitions};
 use orbweaver_messages::topic::DEAD_LETTERS;
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -64,6 +65,8 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Fai
     let end = watch(&mut pipeline, &prepared.settings, args.max_time, &mut progress).await;
     progress.finish();
     let end = end?;
+    // As long as all partitions are open: the frontier counts those only, and closes them one by one.
+    let frontier = pipeline.frontier.figures();
     let stopped = tokio::select! {
         stopped = pipeline.stop() => stopped,
         // A second interrupt stops at once; unfinished work is repeated at the next start.
@@ -77,16 +80,16 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Fai
     let flushed = stopped.and(pipeline.flush());
     // The first failure is the cause.
     let end = end.and_then(|by| flushed.map(|()| by));
-    let mut summary = summary(&pipeline, *end.as_ref().unwrap_or(&EndedBy::Failed)).await?;
+    let mut summary = summary(&pipeline, frontier, *end.as_ref().unwrap_or(&EndedBy::Failed)).await?;
     summary.seconds = begun.elapsed().as_secs_f64();
     summary.cpu_seconds = (usage::cpu_time() - used).as_secs_f64();
     drop(pipeline);
     finish(&summary, end, prepared)
 }
 
-/// Returns the results of a crawl that was stopped, without the times of this run.
-async fn summary(pipeline: &Pipeline, by: EndedBy) -> Result<Summary, Failure> {
-    let frontier = pipeline.frontier.figures();
+/// Returns the results of a crawl that was stopped, without the times of this run. `frontier`: its figures before the
+/// stop.
+async fn summary(pipeline: &Pipeline, frontier: Figures, by: EndedBy) -> Result<Summary, Failure> {
     Ok(Summary {
         ended_by: by,
         pages: pipeline.exported.tally().fetched,

@@ -1,5 +1,7 @@
 //! Flow control of HTTP/2, without TLS, against a server that knows just enough of the protocol.
 
+use std::time::Duration;
+
 use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
 use prometheus::IntGauge;
@@ -10,7 +12,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::RequestProfile;
+use crate::{RequestProfile, client::clients::STREAM_WINDOW_BYTES};
 
 mod floods;
 
@@ -102,7 +104,7 @@ async fn without_memory_an_http2_server_sends_no_more_than_a_window_and_goes_on_
     let (stream_window, concurrency) = (STREAM_WINDOW_BYTES as usize, config.concurrency);
     let profile = Arc::new(RequestProfile::of(&config));
     let mut client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
-    client.client = builder(&config, client.hosts.clone()).http2_prior_knowledge().build().unwrap();
+    client.direct = Clients::build(|| Ok(builder(&config, client.hosts.clone()).http2_prior_knowledge())).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     let (stalls, mut stalled) = watch::channel((0, 0));

@@ -69,7 +69,7 @@ async fn a_crawl_whose_last_flush_fails_ends_with_the_error_and_its_exit_code() 
     // Changes the log. It fails, too, if the flush of the opening was slow and came first.
     let _ = definition::ensure(&*pipeline.log, &prepared.settings, 0).await;
     let end = pipeline.flush().map(|()| EndedBy::Complete);
-    let summary = summary(&pipeline, EndedBy::Failed).await.unwrap();
+    let summary = summary(&pipeline, Figures::default(), EndedBy::Failed).await.unwrap();
     drop(pipeline);
     let failure = finish(&summary, end, prepared).unwrap_err();
     assert_eq!(failure.code(), 74, "{failure}");

@@ -53,7 +53,7 @@ async fn failure(answer: Flood) -> FetchError {
         ..FetcherConfig::default()
     };
     let mut client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
-    client.client = builder(&config, client.hosts.clone()).http2_prior_knowledge().build().unwrap();
+    client.direct = Clients::build(|| Ok(builder(&config, client.hosts.clone()).http2_prior_knowledge())).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     let server = tokio::spawn(flood(listener, answer));
