@@ -9,91 +9,36 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::Builder,
-    service::TowerToHyperService,
-};
-use prometheus::{Registry, TextEncoder};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::{Instant, sleep, timeout},
-};
+use orbweaver_http_server::Limits;
+use prometheus::Registry;
+use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::health::{Health, ProbeResult};
 
-/// Maximum number of concurrent connections; more wait to be accepted.
-const CONNECTIONS: usize = 64;
-/// Timeout for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout for a connection with all its requests.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(120);
-/// Delay before the next accept after a failure, such as exhausted sockets.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// State of the routes.
-#[derive(Clone)]
-pub(crate) struct Served {
-    pub(crate) health: Arc<Health>,
-    pub(crate) registry: Registry,
-}
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head_timeout: Duration::from_secs(5),
+    head_bytes: 16 << 10,
+    lifetime: Duration::from_mins(2),
+    grace: Duration::from_secs(1),
+};
 
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
-    let failed = |error: std::io::Error| format!("http.listen = {address}: cannot listen on this address: {error}");
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
+    orbweaver_http_server::listen(address).await.map_err(|error| format!("http.listen: {error}"))
 }
 
-/// Serves requests until `stop` is cancelled. Open connections are not awaited.
-pub(crate) async fn serve(listener: TcpListener, served: Served, stop: CancellationToken) {
-    let router = router(served);
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let next = async {
-            // The semaphore is never closed; if it were, connections would be unlimited rather than refused.
-            let permit = permits.clone().acquire_owned().await.ok();
-            (listener.accept().await, permit)
-        };
-        let (accepted, permit) = tokio::select! {
-            () = stop.cancelled() => return,
-            next = next => next,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let router = router.clone();
-                tokio::spawn(async move {
-                    connection(stream, router).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::debug!(%error, "a connection could not be accepted");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+/// Serves requests until `stop` is cancelled.
+pub(crate) async fn serve(listener: TcpListener, health: Arc<Health>, registry: Registry, stop: CancellationToken) {
+    orbweaver_http_server::serve(listener, router(health, registry), LIMITS, None, stop).await;
 }
 
-async fn connection(stream: TcpStream, router: Router) {
-    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(16 << 10);
-    let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // A client that disconnects or is too slow is not an error of the server.
-    let _ = timeout(CONNECTION_TIMEOUT, serving).await;
-}
-
-fn router(served: Served) -> Router {
+fn router(health: Arc<Health>, registry: Registry) -> Router {
     Router::new()
-        .route("/livez", get(|State(served): State<Served>| async move { probe(&served.health.live(Instant::now())) }))
-        .route(
-            "/readyz",
-            get(|State(served): State<Served>| async move { probe(&served.health.ready(Instant::now())) }),
-        )
-        .route("/metrics", get(metrics))
-        .with_state(served)
+        .route("/livez", get(|State(health): State<Arc<Health>>| async move { probe(&health.live(Instant::now())) }))
+        .route("/readyz", get(|State(health): State<Arc<Health>>| async move { probe(&health.ready(Instant::now())) }))
+        .route("/metrics", orbweaver_http_server::metrics(registry))
+        .with_state(health)
 }
 
 fn probe(verdict: &ProbeResult) -> Response {
@@ -102,20 +47,13 @@ fn probe(verdict: &ProbeResult) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-async fn metrics(State(served): State<Served>) -> Response {
-    // Collectors may take long or read /proc.
-    let text =
-        tokio::task::spawn_blocking(move || TextEncoder::new().encode_to_string(&served.registry.gather())).await;
-    match text {
-        Ok(Ok(text)) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
-        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "collecting the metrics panicked").into_response(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+        time::timeout,
+    };
 
     use super::*;
     use crate::health::{LOG, Reachability};
@@ -127,7 +65,7 @@ mod tests {
         registry.register(Box::new(counter)).unwrap();
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let stop = CancellationToken::new();
-        tokio::spawn(serve(listener, Served { health: health.clone(), registry }, stop.clone()));
+        tokio::spawn(serve(listener, health.clone(), registry, stop.clone()));
         (address, health, stop)
     }
 
@@ -168,9 +106,9 @@ mod tests {
     async fn clients_that_say_nothing_are_let_go_and_others_are_served_then() {
         let (address, _, _stop) = started().await;
         let mut silent = vec![];
-        for _ in 0..CONNECTIONS {
+        for _ in 0..LIMITS.connections {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
-        assert!(timeout(HEAD_TIMEOUT * 4, ask(address, "/livez")).await.unwrap().starts_with("HTTP/1.1 200"));
+        assert!(timeout(LIMITS.head_timeout * 4, ask(address, "/livez")).await.unwrap().starts_with("HTTP/1.1 200"));
     }
 }

@@ -116,8 +116,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     let (listener, address) = http::bind(http.listen).await?;
     tracing::info!(%address, "listening");
     let http_stop = CancellationToken::new();
-    let served = http::Served { health: health.clone(), registry: registry.clone() };
-    let http = tokio::spawn(http::serve(listener, served, http_stop.clone()));
+    let http = tokio::spawn(http::serve(listener, health.clone(), registry.clone(), http_stop.clone()));
 
     let budget = runner.shutdown_budget + LEAVE_WITHIN;
     let stop = CancellationToken::new();

@@ -23,6 +23,7 @@ use crate::crawl::{
     archive_to::ArchiveTo,
     export_to::ExportOptions,
     intranet::IntranetOptions,
+    metrics::MetricsOptions,
     order, purpose,
     revisit::{self, RevisitOption},
 };
@@ -178,6 +179,8 @@ pub struct CrawlArgs {
     pub near_duplicates: bool,
     #[command(flatten)]
     pub export: ExportOptions,
+    #[command(flatten)]
+    pub metrics: MetricsOptions,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     pub cluster: crate::cluster::args::CrawlOptions,

@@ -9,6 +9,7 @@ pub mod definition;
 pub mod export_to;
 mod headers;
 pub mod intranet;
+pub mod metrics;
 pub mod monitor;
 pub mod order;
 pub mod pipeline;

@@ -132,6 +132,12 @@ impl Pipeline {
         panics::listen(move || trials.report_panic());
     }
 
+    /// Returns the registry of the metrics of all services.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Starts all services.
     ///
     /// # Errors

@@ -56,6 +56,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Fai
     let (begun, used) = (std::time::Instant::now(), usage::cpu_time());
     let mut pipeline = Pipeline::open(&prepared).await?;
     pipeline.report_panics();
+    let _metrics = args.metrics.serve(pipeline.registry()).await?;
     definition::ensure(&*pipeline.log, &prepared.settings, clock.now()).await?;
     if !prepared.settings.seeded {
         seed(args, &mut prepared, &pipeline.log).await?;

@@ -9,6 +9,7 @@ mod heavy;
 mod interrupted;
 mod killed;
 mod memory;
+mod metrics;
 mod near_duplicates;
 mod options;
 mod polite;
