@@ -1,15 +1,16 @@
 //! The route of metrics.
 
 use axum::{
+    Router,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
-    routing::{MethodRouter, get},
+    routing::get,
 };
 use prometheus::{Registry, TextEncoder};
 
-/// Returns a route with the metrics of a registry, in the text format of Prometheus.
-pub fn metrics<S: Clone + Send + Sync + 'static>(registry: Registry) -> MethodRouter<S> {
-    get(move || text(registry.clone()))
+/// Returns the route `/metrics` with the metrics of a registry, in the text format of Prometheus.
+pub fn metrics(registry: Registry) -> Router {
+    Router::new().route("/metrics", get(move || text(registry.clone())))
 }
 
 async fn text(registry: Registry) -> Response {

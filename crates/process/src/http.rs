@@ -37,8 +37,8 @@ fn router(health: Arc<Health>, registry: Registry) -> Router {
     Router::new()
         .route("/livez", get(|State(health): State<Arc<Health>>| async move { probe(&health.live(Instant::now())) }))
         .route("/readyz", get(|State(health): State<Arc<Health>>| async move { probe(&health.ready(Instant::now())) }))
-        .route("/metrics", orbweaver_http_server::metrics(registry))
         .with_state(health)
+        .merge(orbweaver_http_server::metrics(registry))
 }
 
 fn probe(verdict: &ProbeResult) -> Response {

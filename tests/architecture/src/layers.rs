@@ -1,12 +1,12 @@
 //! Allowed dependencies:
-//! `settings, url, main-text, sitemaps, warc, bucket <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! `settings, url, main-text, sitemaps, warc, bucket, http-server <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
 /// Returns the layer of a package of the workspace: it may depend on lower layers only, not on its own.
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
-        "settings" | "url" | "main-text" | "sitemaps" | "warc" | "bucket" | "toyweb" | "testkit" => 0,
+        "settings" | "url" | "main-text" | "sitemaps" | "warc" | "bucket" | "http-server" | "toyweb" | "testkit" => 0,
         "messages" | "index-files" => 1,
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
@@ -50,7 +50,7 @@ const OWNERS: [(&str, &[&str]); 19] = [
     ("rdkafka", &["orbweaver-log"]),
     ("scylla", &["orbweaver-store"]),
     // Probes and metrics; the API.
-    ("axum", &["orbweaver-process", "orbweaver-urlstore"]),
+    ("axum", &["orbweaver-http-server", "orbweaver-process", "orbweaver-urlstore"]),
     ("utoipa", &["orbweaver-urlstore"]),
     ("toml", &["orbweaver-process"]),
     ("reqwest", &["orbweaver-fetcher"]),

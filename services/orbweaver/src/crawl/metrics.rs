@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use axum::Router;
 use clap::Args;
 use orbweaver_http_server::{Limits, listen, metrics, serve};
 use prometheus::Registry;
@@ -44,9 +43,8 @@ impl MetricsOptions {
             .map_err(|error| named(&error))?;
         let (listener, address) = listen(address).await.map_err(|error| named(&error))?;
         notice!("metrics: http://{address}/metrics");
-        let router = Router::new().route("/metrics", metrics(registry.clone()));
         let stop = CancellationToken::new();
-        tokio::spawn(serve(listener, router, LIMITS, None, stop.clone()));
+        tokio::spawn(serve(listener, metrics(registry.clone()), LIMITS, None, stop.clone()));
         Ok(Some(stop.drop_guard()))
     }
 }
