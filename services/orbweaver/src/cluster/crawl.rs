@@ -266,7 +266,11 @@ async fn watch_with(
             return Ok(Watched::CollectorEnded);
         }
         let status = watch.status(log).await?;
-        show(&mut shown, &status, collecting, begun.elapsed());
+        let queue = match watch.counts_with_revisits(name) {
+            Some(counts) => format!("{} queued, {} asleep", number(counts.live), number(counts.asleep)),
+            None => format!("{} queued", number(status.waiting)),
+        };
+        show(&mut shown, &status, &queue, collecting, begun.elapsed());
         if status.complete && (collecting.is_none() || collected.is_proven(log).await?) {
             shown.end();
             notice!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
@@ -315,7 +319,7 @@ async fn is_collected(log: &dyn Log, collecting: Option<&Collecting>, ends: &Res
     ends.are_collected(log, collecting.group()).await.map_err(failed)
 }
 
-fn show(shown: &mut Display, status: &Status, collecting: Option<&Collecting>, elapsed: Duration) {
+fn show(shown: &mut Display, status: &Status, queue: &str, collecting: Option<&Collecting>, elapsed: Duration) {
     let pages = collecting.map(|collecting| format!(", {} documents", collecting.documents())).unwrap_or_default();
     let elapsed = duration(elapsed);
     shown.show(
@@ -324,8 +328,8 @@ fn show(shown: &mut Display, status: &Status, collecting: Option<&Collecting>, e
             let fetched = status.stages.iter().find(|stage| stage.topic == topic::PAGES.0);
             let speed = fetched.map_or(0.0, |stage| stage.arrived_per_second);
             format!(
-                "[{elapsed}] {speed:.1} pages/s, {} queued, {} in flight, {} dead letters{pages}",
-                status.waiting, status.in_flight, status.dead_letters
+                "[{elapsed}] {speed:.1} pages/s, {queue}, {} in flight, {} dead letters{pages}",
+                status.in_flight, status.dead_letters
             )
         },
     );

@@ -5,9 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orbweaver_frontier::pages::CrawlCounts;
 use orbweaver_log::Log;
 use orbweaver_messages::topic;
 use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
+use orbweaver_url::CrawlName;
 
 use super::{args::StatusArgs, caps::Caps, connection::block_on, crawl_status, dead_letters, stage_status::Status};
 use crate::{
@@ -75,6 +77,13 @@ impl StatusPoller {
         let declared = in_order_of_the_flow();
         let last = (Instant::now(), OffsetSnapshot::take(log, &declared).await.map_err(failed)?);
         Ok(Self { declared, last, caps: Caps::default() })
+    }
+
+    /// Returns the counts of a crawl with revisits, as far as the frontiers have recorded them. The records of its sleeping
+    /// URLs hold the commit point, so that the lag grows with each visit to others.
+    pub fn counts_with_revisits(&self, crawl: &CrawlName) -> Option<CrawlCounts> {
+        let applied = self.caps.definitions().applied(crawl)?;
+        applied.definition.revisit.is_some().then(|| self.caps.counts(crawl))
     }
 
     /// Takes another snapshot and computes the status from it and the previous one.

@@ -76,3 +76,16 @@ async fn a_crawl_whose_last_flush_fails_ends_with_the_error_and_its_exit_code() 
     assert!(failure.to_string().contains("checkpoint."), "{failure}");
     assert!(!Settings::read(&state).unwrap().unwrap().complete, "the crawl can be resumed");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_summary_has_the_figures_of_the_frontier_from_before_its_partitions_were_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("crawl");
+    let prepared = prepare(&crawl_args(&["example.org", "--out", out.to_str().unwrap()])).unwrap();
+    let pipeline = Pipeline::open(&prepared).await.unwrap();
+    assert_eq!(pipeline.frontier.figures().asleep, 0, "none is open");
+    let before = Figures { asleep: 3, next_due_ms: Some(1_000), ..Figures::default() };
+    let summary = summary(&pipeline, before, EndedBy::Asleep).await.unwrap();
+    let text = summary.text(&out);
+    assert!(text.contains("3 URLs will be visited again, the first at 1970-01-01T00:00:01"), "{text}");
+}
