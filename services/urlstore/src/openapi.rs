@@ -44,7 +44,7 @@ pub(crate) enum Refused {
     /// The bearer token is missing or wrong.
     #[response(status = 401, content_type = "application/problem+json")]
     Unauthorized(Problem),
-    /// Nothing of the URL is stored, or none of its content is available.
+    /// Nothing of the URL or the site is stored, or no content of the URL is available.
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(Problem),
     /// The query is too long.
@@ -112,6 +112,7 @@ pub(crate) enum Expired {
         routes::lists::links,
         routes::lists::captures,
         routes::content::content,
+        routes::pages::pages,
         routes::batch::urls,
     ),
     components(schemas(Problem)),

@@ -44,6 +44,7 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
     for (method, path) in described(&description).into_keys() {
         let (good, invalid) = match &*path {
             "/v1/urls" => (path.clone(), path.clone()),
+            "/v1/pages" => (format!("{path}?site=example"), format!("{path}?site=a/b")),
             _ => (format!("{path}?url=a.example"), format!("{path}?url=ftp://a.example/")),
         };
         let body = r#"{"urls":["a.example"]}"#;
@@ -56,7 +57,8 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
         let mut text = of(&good, body);
         text.headers_mut().insert("content-type", "text/plain".parse().unwrap());
         let (long, cursor) = (format!("{path}?url={}", "a".repeat(40_000)), format!("{good}&cursor=MTox"));
-        let (unknown, large) = (format!("{path}?url=nowhere.example"), format!("{path}?url=large.example"));
+        let unknown = format!("{path}?{}=nowhere.example", if path == "/v1/pages" { "site" } else { "url" });
+        let large = format!("{path}?url=large.example");
         let many = format!("{{\"urls\":[\"{}\"]}}", "a".repeat(5 << 20));
         for (router, request) in [
             (&known, of(&good, body)),
