@@ -16,11 +16,13 @@ const TOKEN: &str = "token";
 #[expect(dead_code, reason = "read by the macro alone")]
 pub(crate) struct Of {
     /// An http or https URL, percent-encoded; a bare host means https.
-    #[param(example = "https://example.org/")]
+    #[param(example = "https://example.org/", min_length = 1)]
     url: String,
     /// Name of the crawl, as in records; default: `default`.
+    #[param(min_length = 1)]
     crawl: Option<String>,
     /// Canonicalization policy of the crawl, such as `standard,sort-query`; default: that of the server.
+    #[param(min_length = 1)]
     canonical: Option<String>,
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p orbweaver-urlstore --no-default-features --example latency -- [URLS] [RATE] [SECONDS]`
 //!
+//! The rate has to keep all connections in use: the server closes one that is idle for ten seconds.
+//!
 //! Fills a store, serves it from a process of its own, and sends requests on an open loop: each has a time at which it is
 //! due, whether or not earlier ones are answered, and its latency counts from then. First every request is `/v1/url`, then
 //! other routes are among them.

@@ -29,15 +29,16 @@ use crate::{
     get,
     path = "/v1/pages",
     params(
-        ("site" = String, Query, description = "Registrable domain, host or IP address, as `state.site` of `/v1/url`"),
-        ("crawl" = Option<String>, Query, description = "Name of the crawl, as in records; default: `default`"),
+        ("site" = String, Query, min_length = 1, description = "Registrable domain, host or IP address, as `state.site` of `/v1/url`"),
+        ("crawl" = Option<String>, Query, min_length = 1, description = "Name of the crawl, as in records; default: `default`"),
         (
             "status" = Option<String>,
             Query,
+            pattern = "^([1-9][0-9]{2}|[1-9]xx|none)$",
             description = "HTTP status of the last fetch, such as `404`, a class such as `4xx`, or `none`: without a response"
         ),
         Limited,
-        ("cursor" = Option<String>, Query, description = "`next` of the previous answer for the same site, crawl and status"),
+        ("cursor" = Option<String>, Query, min_length = 1, description = "`next` of the previous answer for the same site, crawl and status"),
     ),
     responses(
         (status = 200, description = "Pages", body = PagesAnswer),

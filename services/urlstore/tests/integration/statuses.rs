@@ -98,6 +98,30 @@ async fn the_description_has_every_route_but_its_own() {
 }
 
 #[tokio::test]
+async fn the_description_has_the_limits_of_parameters_and_bodies() {
+    let (_dir, router) = world().await;
+    let description = get(&router, "/openapi.json").await.json();
+    for (path, name, limit, expected) in [
+        ("/v1/url", "url", "minLength", serde_json::json!(1)),
+        ("/v1/url", "crawl", "minLength", serde_json::json!(1)),
+        ("/v1/url", "canonical", "minLength", serde_json::json!(1)),
+        ("/v1/url", "resolve", "pattern", serde_json::json!("^(yes|no)$")),
+        ("/v1/content", "as", "pattern", serde_json::json!("^(body|record)$")),
+        ("/v1/links", "cursor", "minLength", serde_json::json!(1)),
+        ("/v1/links", "limit", "maximum", serde_json::json!(1000)),
+        ("/v1/pages", "site", "minLength", serde_json::json!(1)),
+        ("/v1/pages", "status", "pattern", serde_json::json!("^([1-9][0-9]{2}|[1-9]xx|none)$")),
+    ] {
+        let parameters = description["paths"][path]["get"]["parameters"].as_array().unwrap();
+        let schema = &parameters.iter().find(|parameter| parameter["name"] == name).unwrap()["schema"];
+        assert_eq!(schema[limit], expected, "{path} {name}: {schema}");
+    }
+    let batch = &description["components"]["schemas"]["BatchRequest"]["properties"];
+    assert_eq!((&batch["urls"]["minItems"], &batch["urls"]["maxItems"]), (&1.into(), &1000.into()));
+    assert_eq!(batch["crawl"]["minLength"], 1);
+}
+
+#[tokio::test]
 async fn every_reference_of_the_description_leads_somewhere() {
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
