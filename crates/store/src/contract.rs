@@ -24,6 +24,8 @@ pub async fn holds(store: &dyn Store, run: &str) {
     what_a_newer_event_lacks_is_gone(store, run).await;
     captures_are_newest_first_and_of_each_fetch_that_of_the_highest_epoch(store, run).await;
     a_content_leads_to_its_latest_fetch(store, run).await;
+    the_pages_of_a_site_are_listed_once_and_in_order_from_any_page_on(store, run).await;
+    a_page_is_listed_from_its_first_write_on(store, run).await;
     nothing_to_write_is_written_at_once(store).await;
 }
 
@@ -57,6 +59,14 @@ async fn is_absent(store: &dyn Store, fingerprint: Fingerprint) {
     assert_eq!(store.links(fingerprint).await.unwrap(), None);
     assert_eq!(store.redirect(fingerprint).await.unwrap(), None);
     assert_eq!(store.captures(fingerprint, 10).await.unwrap(), []);
+    assert!(!is_listed(store, fingerprint).await);
+}
+
+/// Returns whether a page is in the list of the site of [`page`].
+async fn is_listed(store: &dyn Store, fingerprint: Fingerprint) -> bool {
+    let before = u128::from_be_bytes(fingerprint.0).checked_sub(1).map(|before| Fingerprint(before.to_be_bytes()));
+    let site = page(fingerprint, 0).site;
+    store.site_pages(&site, before, 1).await.unwrap() == [fingerprint]
 }
 
 /// Performs the same writes, in the same order, on `store` and on a store that is known to be correct, and compares the
@@ -84,6 +94,7 @@ pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes:
         assert_eq!(store.redirect(fingerprint).await.unwrap(), right.redirect(fingerprint).await.unwrap());
         assert_eq!(store.robots(&authority).await.unwrap(), right.robots(&authority).await.unwrap());
         assert_eq!(store.captures(fingerprint, 1000).await.unwrap(), right.captures(fingerprint, 1000).await.unwrap());
+        assert_eq!(is_listed(store, fingerprint).await, is_listed(right, fingerprint).await);
         let hash = content_hash(fingerprint);
         assert_eq!(store.content(&hash).await.unwrap(), right.content(&hash).await.unwrap());
     }
@@ -265,6 +276,7 @@ impl Rows {
         assert_eq!(store.redirect(fingerprint).await.unwrap().as_ref(), Some(&self.redirect));
         assert_eq!(store.robots(&self.robots.authority).await.unwrap().as_ref(), Some(&self.robots));
         assert_eq!(store.captures(fingerprint, 1).await.unwrap(), std::slice::from_ref(&self.capture));
+        assert!(is_listed(store, fingerprint).await);
     }
 }
 
@@ -397,6 +409,53 @@ async fn a_content_leads_to_its_latest_fetch(store: &dyn Store, run: &str) {
     let revisit = CaptureRow { is_revisit: true, content_hash: None, ..capture(first, 4000) };
     store.write(vec![Write::Capture(revisit)]).await.unwrap();
     assert_eq!(store.content(&content_hash).await.unwrap().map(|content| content.at_ms), Some(3000));
+}
+
+async fn the_pages_of_a_site_are_listed_once_and_in_order_from_any_page_on(store: &dyn Store, run: &str) {
+    let site = format!("{run}.example");
+    let mut pages: Vec<_> = (0..60).map(|number| fingerprint(run, &format!("listed {number}"))).collect();
+    // The first and the last ones that there are, and neighbours.
+    pages.extend([[0; 16], [0xff; 16], [0x0f; 16], [0x10; 16]].map(Fingerprint));
+    let of = |site: &str, at_ms| {
+        let site = site.to_owned();
+        move |fingerprint: &Fingerprint| {
+            page_write(&PageRow { site: site.as_str().into(), ..page(*fingerprint, at_ms) })
+        }
+    };
+    store.write(pages.iter().map(of(&site, 2000)).collect()).await.unwrap();
+    for at_ms in [1000, 2000, 3000] {
+        store.write(pages.iter().rev().map(of(&site, at_ms)).collect()).await.unwrap();
+    }
+    // Sites whose names are before and after, or begin with the same characters.
+    for (number, name) in [&site[..site.len() - 1], &format!("{site}.a"), &format!("{site}a")].into_iter().enumerate() {
+        let other = fingerprint(run, &format!("of another site {number}"));
+        store.write(vec![of(name, 1000)(&other)]).await.unwrap();
+        assert_eq!(store.site_pages(name, None, 10).await.unwrap(), [other], "{name}");
+    }
+    pages.sort_unstable();
+    for limit in [0, 1, 7, 63, 64, 65, 1000, usize::MAX] {
+        assert_eq!(store.site_pages(&site, None, limit).await.unwrap(), pages[..limit.min(64)], "limit {limit}");
+    }
+    for (number, after) in pages.iter().enumerate() {
+        let later = &pages[number + 1..];
+        let found = store.site_pages(&site, Some(*after), 5).await.unwrap();
+        assert_eq!(found, later[..later.len().min(5)], "after {after}");
+    }
+    let absent = fingerprint(run, "not listed");
+    let later: Vec<_> = pages.iter().filter(|page| **page > absent).copied().collect();
+    assert_eq!(store.site_pages(&site, Some(absent), 100).await.unwrap(), later);
+    assert_eq!(store.site_pages(&format!("absent.{run}"), None, 10).await.unwrap(), []);
+}
+
+async fn a_page_is_listed_from_its_first_write_on(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "listed");
+    assert!(!is_listed(store, fingerprint).await);
+    store.write(vec![Write::Links(links(fingerprint, 500, 3))]).await.unwrap();
+    assert!(!is_listed(store, fingerprint).await, "a page without a fetch is not listed");
+    for at_ms in [2000, 1000] {
+        store.write(vec![page_write(&page(fingerprint, at_ms))]).await.unwrap();
+        assert!(is_listed(store, fingerprint).await);
+    }
 }
 
 async fn nothing_to_write_is_written_at_once(store: &dyn Store) {

@@ -1,7 +1,8 @@
 //! Scripted in-memory store, for tests.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt, ready};
@@ -19,6 +20,7 @@ pub struct MemoryStore(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     pages: HashMap<Fingerprint, PageRow>,
+    site_pages: BTreeSet<(String, Fingerprint)>,
     history: BTreeMap<(Fingerprint, Reverse<Millis>), FetchEvent>,
     links: HashMap<Fingerprint, LinksOut>,
     redirects: HashMap<Fingerprint, RedirectRow>,
@@ -77,6 +79,7 @@ impl State {
         }
         match write {
             Write::Page(page) => {
+                self.site_pages.insert((page.site.to_string(), page.fingerprint));
                 self.history.insert((page.fingerprint, Reverse(page.fetched_at_ms)), page.event());
                 put_newer(&mut self.pages, page.fingerprint, *page, |page| page.fetched_at_ms);
             }
@@ -103,6 +106,9 @@ impl Erase for MemoryStore {
     fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut state = self.state();
         state.pages.retain(|key, page| *key != fingerprint || page.fetched_at_ms > until_ms);
+        if !state.pages.contains_key(&fingerprint) {
+            state.site_pages.retain(|(_, key)| *key != fingerprint);
+        }
         state.history.retain(|(key, at), _| *key != fingerprint || at.0 > until_ms);
         state.links.retain(|key, links| *key != fingerprint || links.at_ms > until_ms);
         state.redirects.retain(|key, row| *key != fingerprint || row.at_ms > until_ms);
@@ -160,5 +166,18 @@ impl Store for MemoryStore {
 
     fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
         ready(Ok(self.state().contents.get(content_hash).cloned())).boxed()
+    }
+
+    fn site_pages<'a>(
+        &'a self,
+        site: &'a str,
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
+        let at = |fingerprint| (site.to_owned(), fingerprint);
+        let first = after.map_or(Bound::Included(at(Fingerprint([0; 16]))), |after| Bound::Excluded(at(after)));
+        let range = (first, Bound::Included(at(Fingerprint([0xff; 16]))));
+        let pages = self.state().site_pages.range(range).take(limit).map(|(_, fingerprint)| *fingerprint).collect();
+        ready(Ok(pages)).boxed()
     }
 }

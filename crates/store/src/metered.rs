@@ -89,6 +89,15 @@ impl Store for MeteredStore {
     fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
         self.measure("content", self.store.content(content_hash)).boxed()
     }
+
+    fn site_pages<'a>(
+        &'a self,
+        site: &'a str,
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
+        self.measure("site_pages", self.store.site_pages(site, after, limit)).boxed()
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _, ready};
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
 
@@ -56,6 +56,20 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the latest archived fetch with this content.
     fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>>;
+
+    /// Returns the fingerprints of pages of a site, of all crawls, in ascending order and later than `after`, at most
+    /// `limit`; fewer are returned only at the end. A page may have been deleted since, or have another site by now.
+    ///
+    /// A store without lists refuses this.
+    fn site_pages<'a>(
+        &'a self,
+        site: &'a str,
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
+        let (_, _, _) = (site, after, limit);
+        ready(Err(StoreError::Refused("the store has no lists of pages by site".to_owned()))).boxed()
+    }
 }
 
 /// Store from which pages can be deleted.

@@ -3,15 +3,18 @@
 use jiff::Timestamp;
 use orbweaver_messages::Millis;
 use orbweaver_store::{CaptureRow, FetchEvent, LinksOut, PageRow};
+use orbweaver_url::Fingerprint;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    cursor::Cursor,
+    cursor::{Cursor, PagesCursor},
     identity::Identity,
+    listing::Listing,
     parameters::Subject,
     problem::{Kind, Problem},
     resolution::{Ending, Hop, Resolved},
+    selection::Selection,
 };
 
 /// The page that an answer is about.
@@ -158,6 +161,31 @@ pub struct CapturesAnswer {
     pub more: bool,
 }
 
+/// Page of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ListedPage {
+    /// Canonical form under the policy of the crawl: the key of the page.
+    pub canonical: String,
+    /// Fingerprint of crawl and canonical form: 32 hexadecimal digits.
+    #[schema(value_type = String)]
+    pub fingerprint: Fingerprint,
+    #[serde(flatten)]
+    pub state: State,
+}
+
+/// Answer of `/v1/pages`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PagesAnswer {
+    /// Registrable domain, host or IP address.
+    pub site: String,
+    /// Name of the crawl.
+    pub crawl: String,
+    /// Pages, in the order of their fingerprints. There may be fewer than requested, or none, although more follow.
+    pub pages: Vec<ListedPage>,
+    /// Parameter `cursor` of the request for the next ones; `null` at the end.
+    pub next: Option<String>,
+}
+
 /// Formats a time.
 pub(crate) fn rfc3339(millis: Millis) -> String {
     let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -241,6 +269,20 @@ impl LinksAnswer {
     }
 }
 
+impl PagesAnswer {
+    /// Returns the listed pages.
+    pub(crate) fn of(listing: Listing) -> Self {
+        let (selection, pages, next) = listing.into_parts();
+        let next = next.map(|after| PagesCursor(after).encode(&selection.to_string()));
+        let pages = pages.into_iter().map(|row| {
+            let (canonical, fingerprint) = (row.key.clone(), row.fingerprint);
+            ListedPage { canonical, fingerprint, state: row.into() }
+        });
+        let Selection { site, crawl, .. } = selection;
+        Self { site: site.to_string(), crawl: crawl.to_string(), pages: pages.collect(), next }
+    }
+}
+
 impl CapturesAnswer {
     /// Returns the first `limit` locations; one more shows that there are older ones.
     pub(crate) fn of(subject: Subject, rows: Vec<CaptureRow>, limit: usize) -> Self {
@@ -266,7 +308,7 @@ pub(crate) fn unknown(subject: &Subject) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_url::{Fingerprint, Keying};
+    use orbweaver_url::Keying;
     use proptest::prelude::*;
 
     use super::*;

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use crate::{archive::Archive, config::UrlstoreConfig, metrics::UrlstoreMetrics, token::TokenHash};
 
-/// Maximum number of requests with large answers (links, content, batches) that are answered concurrently: each may take tens of
+/// Maximum number of requests with large answers (links, content, pages, batches) that are answered concurrently: each may take tens of
 /// MiB of memory.
 const LARGE: usize = 8;
 

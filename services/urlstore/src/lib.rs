@@ -8,10 +8,11 @@
 //! |---|---|
 //! | [`identity`], `parameters` | from the text of a URL, and from a query, to a key of the store (pure) |
 //! | [`resolution`] | redirects: chains, loops, limits (pure) |
+//! | `selection`, `listing` | lists of the pages of a site: which, from where, how many at once (pure) |
 //! | `location`, `record` | the record with the content of a page; its gzip member (pure) |
 //! | [`answers`], [`problem`], `cursor`, `validators` | bodies of answers; problem details; cursors; entity tags (pure) |
 //! | `token` | the bearer token (pure) |
-//! | `routes`, `lookup` | handlers, and the lookups of a resolution |
+//! | `routes`, `lookup` | handlers, and the lookups of resolutions and lists |
 //! | `router`, `guard`, `responses` | paths; token, limits and headers of all answers; HTTP responses |
 //! | `openapi` | the generated description |
 //! | [`archive`] | records from a directory or a bucket |
@@ -26,6 +27,7 @@ pub mod config;
 mod cursor;
 mod guard;
 pub mod identity;
+mod listing;
 mod location;
 mod lookup;
 pub mod metrics;
@@ -37,6 +39,7 @@ pub mod resolution;
 mod responses;
 mod router;
 mod routes;
+mod selection;
 pub mod server;
 #[cfg(feature = "cluster")]
 pub mod service;

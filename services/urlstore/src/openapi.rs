@@ -16,11 +16,13 @@ const TOKEN: &str = "token";
 #[expect(dead_code, reason = "read by the macro alone")]
 pub(crate) struct Of {
     /// An http or https URL, percent-encoded; a bare host means https.
-    #[param(example = "https://example.org/")]
+    #[param(example = "https://example.org/", min_length = 1)]
     url: String,
     /// Name of the crawl, as in records; default: `default`.
+    #[param(min_length = 1)]
     crawl: Option<String>,
     /// Canonicalization policy of the crawl, such as `standard,sort-query`; default: that of the server.
+    #[param(min_length = 1)]
     canonical: Option<String>,
 }
 
@@ -44,7 +46,7 @@ pub(crate) enum Refused {
     /// The bearer token is missing or wrong.
     #[response(status = 401, content_type = "application/problem+json")]
     Unauthorized(Problem),
-    /// Nothing of the URL is stored, or none of its content is available.
+    /// Nothing of the URL or the site is stored, or no content of the URL is available.
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(Problem),
     /// The query is too long.
@@ -112,6 +114,7 @@ pub(crate) enum Expired {
         routes::lists::links,
         routes::lists::captures,
         routes::content::content,
+        routes::pages::pages,
         routes::batch::urls,
     ),
     components(schemas(Problem)),

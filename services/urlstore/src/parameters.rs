@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use crate::{
     identity::Identity,
     problem::{Kind, Problem},
+    selection::{self, Selection, StatusFilter},
 };
 
 /// Maximum length of a query, in bytes: a URL of the maximum length with each byte escaped, and the other parameters.
@@ -37,6 +38,11 @@ pub(crate) struct Subject {
 impl Parameters {
     /// Reads a query that may have the parameters `own` in addition to [`OF_PAGE`].
     pub(crate) fn read(query: Option<&str>, own: &[&str]) -> Result<Self, Problem> {
+        Self::among(query, &[&OF_PAGE, own].concat())
+    }
+
+    /// Reads a query that may have these parameters.
+    pub(crate) fn among(query: Option<&str>, names: &[&str]) -> Result<Self, Problem> {
         let query = query.unwrap_or_default();
         if query.len() > MAX_QUERY_BYTES {
             let detail = format!("the query has {} bytes; allowed: {MAX_QUERY_BYTES}", query.len());
@@ -45,8 +51,8 @@ impl Parameters {
         let mut found: Vec<(String, String)> = vec![];
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = decoded(name).ok().filter(|name| OF_PAGE.contains(&&**name) || own.contains(&&**name));
-            let Some(name) = name else { return Err(unknown(pair, own)) };
+            let name = decoded(name).ok().filter(|name| names.contains(&&**name));
+            let Some(name) = name else { return Err(unknown(pair, names)) };
             if found.iter().any(|(known, _)| *known == name) {
                 return Err(Problem::invalid(&name, "the parameter is given twice", "once"));
             }
@@ -70,6 +76,22 @@ impl Parameters {
         };
         subject(requested, keying(self.get("crawl"), self.get("canonical"), policy)?)
             .map_err(|detail| Problem::invalid("url", detail, "an http or https URL, percent-encoded"))
+    }
+
+    /// Returns the pages of a list.
+    pub(crate) fn selection(&self) -> Result<Selection, Problem> {
+        const ALLOWED: &str = "a registrable domain, a host or an IP address, such as `example.org`";
+        let Some(site) = self.get("site") else {
+            return Err(Problem::invalid("site", "the parameter is missing", ALLOWED));
+        };
+        let site = selection::site(site);
+        let site = site.ok_or_else(|| Problem::invalid("site", "the value is not the name of a site", ALLOWED))?;
+        let crawl = keying(self.get("crawl"), None, Policy::STANDARD)?.crawl;
+        let status = self.get("status").map_or(Ok(StatusFilter::Any), str::parse);
+        let status = status.map_err(|()| {
+            Problem::invalid("status", "the value is not one of the allowed ones", StatusFilter::ALLOWED)
+        })?;
+        Ok(Selection { crawl, site, status })
     }
 
     /// Returns the maximum number of entries.
@@ -118,11 +140,12 @@ fn decoded(text: &str) -> Result<Cow<'_, str>, ()> {
     }
 }
 
-fn unknown(pair: &str, own: &[&str]) -> Problem {
+fn unknown(pair: &str, names: &[&str]) -> Problem {
     const SHOWN: usize = 40;
     let name: String = pair.split('=').next().unwrap_or_default().chars().take(SHOWN).collect();
-    let allowed: Vec<_> = OF_PAGE.iter().chain(own).map(|name| format!("`{name}`")).collect();
-    let detail = format!("there is no parameter `{name}`; within the parameter `url`, `&` is written `%26`");
+    let allowed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    let escape = if names.contains(&"url") { "; within the parameter `url`, `&` is written `%26`" } else { "" };
+    let detail = format!("there is no parameter `{name}`{escape}");
     Problem::invalid("query", detail, allowed.join(", "))
 }
 
@@ -173,6 +196,17 @@ mod tests {
         ] {
             let result = read(query).and_then(|parameters| parameters.subject(Policy::STANDARD));
             assert_eq!(refused(result).0, expected, "{query}");
+        }
+        for (query, expected) in [
+            ("", "site"),
+            ("site=a/b", "site"),
+            ("site=a.example&status=ok", "status"),
+            ("site=a.example&crawl=", "crawl"),
+            ("site=a.example&site=b.example", "site"),
+            ("site=a.example&url=a.example", "query"),
+        ] {
+            let result = Parameters::among(Some(query), &["site", "crawl", "status"]);
+            assert_eq!(refused(result.and_then(|parameters| parameters.selection())).0, expected, "{query}");
         }
         for limit in ["0", "1001", "-1", "", "1e3", "99999999999999999999"] {
             assert_eq!(refused(read(&format!("limit={limit}")).unwrap().limit()).0, "limit");

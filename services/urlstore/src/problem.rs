@@ -15,6 +15,8 @@ pub enum Kind {
     UnknownRoute,
     /// The store knows nothing of the URL.
     UnknownUrl,
+    /// The store has no pages of the site.
+    UnknownSite,
     /// No archived response of the URL has content.
     NotArchived,
     /// This server has no archive.
@@ -41,11 +43,12 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::InvalidRequest,
         Self::Unauthorized,
         Self::UnknownRoute,
         Self::UnknownUrl,
+        Self::UnknownSite,
         Self::NotArchived,
         Self::NoArchive,
         Self::FileMissing,
@@ -66,6 +69,7 @@ impl Kind {
             Self::Unauthorized => ("unauthorized", "A bearer token is required", 401),
             Self::UnknownRoute => ("unknown-route", "There is no such path", 404),
             Self::UnknownUrl => ("unknown-url", "The URL is unknown", 404),
+            Self::UnknownSite => ("unknown-site", "The site is unknown", 404),
             Self::NotArchived => ("not-archived", "No content of the URL is archived", 404),
             Self::NoArchive => ("no-archive", "This server has no archive", 404),
             Self::FileMissing => ("file-missing", "The file is not in the archive", 404),

@@ -16,12 +16,12 @@ use crate::{
     openapi,
     problem::{Kind, Problem},
     responses,
-    routes::{batch, content, lists, url},
+    routes::{batch, content, lists, pages, url},
 };
 
 /// All paths.
-pub(crate) const PATHS: [&str; 7] =
-    ["/v1/url", "/v1/history", "/v1/links", "/v1/captures", "/v1/content", "/v1/urls", "/openapi.json"];
+pub(crate) const PATHS: [&str; 8] =
+    ["/v1/url", "/v1/history", "/v1/links", "/v1/captures", "/v1/content", "/v1/pages", "/v1/urls", "/openapi.json"];
 
 /// Creates the router of the API.
 pub fn router(api: Arc<Api>) -> Router {
@@ -31,6 +31,7 @@ pub fn router(api: Arc<Api>) -> Router {
         get(lists::links),
         get(lists::captures),
         get(content::content),
+        get(pages::pages),
         post(batch::urls),
         get(description),
     ];

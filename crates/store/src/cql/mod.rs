@@ -39,7 +39,9 @@ use tokio::sync::Semaphore;
 pub use self::config::{CqlConfig, CqlConsistency};
 use self::failure::Failure;
 use self::links::{ChunkColumns, Collected};
-use self::rows::{CaptureColumns, ContentColumns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
+use self::rows::{
+    CaptureColumns, ContentColumns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns, SitePageValues,
+};
 use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
 use crate::row::add_capture;
@@ -215,10 +217,46 @@ impl CqlStore {
         Ok(found)
     }
 
-    /// Reads the rows of a page from a table, one result page at a time, until `take` breaks.
+    /// Returns the site of a page, if the page is stored.
+    async fn site_of(&self, fingerprint: Fingerprint) -> Result<Option<String>, StoreError> {
+        let mut site = None;
+        let take = |columns: (Option<String>,)| {
+            site = columns.0;
+            Ok(ControlFlow::Break(()))
+        };
+        self.each(("pages", fingerprint), |get| &get.page_site, &(&fingerprint.0[..],), take).await?;
+        Ok(site)
+    }
+
+    async fn pages_of(
+        &self,
+        site: &str,
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> Result<Vec<Fingerprint>, StoreError> {
+        let (mut pages, first) = (vec![], after.map_or(0, rows::bucket_of));
+        // Every fingerprint is later than no bytes.
+        let after = after.map_or_else(Vec::new, |after| after.0.to_vec());
+        for bucket in first..rows::BUCKETS {
+            let left = limit.saturating_sub(pages.len());
+            // The server refuses a limit of 0.
+            if left == 0 {
+                break;
+            }
+            let take = |columns: (Vec<u8>,)| {
+                pages.push(rows::fingerprint(&columns.0)?);
+                Ok(ControlFlow::Continue(()))
+            };
+            let values = (site, bucket, &after[..], i32::try_from(left).unwrap_or(i32::MAX));
+            self.each(("site_pages", site), |get| &get.site_pages, &values, take).await?;
+        }
+        Ok(pages)
+    }
+
+    /// Reads the rows at a key of a table, one result page at a time, until `take` breaks.
     async fn each<C>(
         &self,
-        (table, fingerprint): (&str, Fingerprint),
+        (table, key): (&str, impl Display),
         statement: fn(&Statements) -> &PreparedStatement,
         values: &(impl SerializeRow + Sync),
         mut take: impl FnMut(C) -> Result<ControlFlow<()>, String>,
@@ -237,7 +275,7 @@ impl CqlStore {
             let rows = rows_of(answer, &doing)?;
             for columns in rows.rows::<C>().map_err(|error| other_columns(&doing, &error))? {
                 let taken = columns.map_err(|error| error.to_string()).and_then(&mut take);
-                let damaged = |reason| StoreError::Damaged { key: format!("{table}/{fingerprint}"), reason };
+                let damaged = |reason| StoreError::Damaged { key: format!("{table}/{key}"), reason };
                 if taken.map_err(damaged)?.is_break() {
                     return Ok(());
                 }
@@ -262,6 +300,11 @@ impl Erase for CqlStore {
     fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
             let erased_at = rows::last_write_time(until_ms)?;
+            // First: once the page is deleted, its site is unknown.
+            if let Some(site) = self.site_of(fingerprint).await? {
+                let listed = SitePageValues::new(&site, &fingerprint, erased_at);
+                self.put_row("deleting a page from the list of its site", |put| &put.unlist, &listed).await?;
+            }
             let erase = |live: Arc<PreparedSession>| async move {
                 let of_table = (erased_at, &fingerprint.0[..]);
                 live.session.batch(&live.statements.erase, (of_table, of_table, of_table, of_table, of_table)).await
@@ -303,5 +346,14 @@ impl Store for CqlStore {
 
     fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
         self.get::<ContentColumns, _>("contents", |get| &get.contents, (content_hash,), content_hash).boxed()
+    }
+
+    fn site_pages<'a>(
+        &'a self,
+        site: &'a str,
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
+        self.pages_of(site, after, limit).boxed()
     }
 }

@@ -113,8 +113,32 @@ pub(super) struct ContentValues<'a> {
     written_at: i64,
 }
 
-/// Returns the values of a page, and of the event that it adds to the history.
-pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>), StoreError> {
+/// Page in the list of its site.
+#[derive(SerializeRow)]
+pub(super) struct SitePageValues<'a> {
+    site: &'a str,
+    bucket: i8,
+    fingerprint: &'a [u8],
+    /// In microseconds.
+    written_at: i64,
+}
+
+impl<'a> SitePageValues<'a> {
+    pub(super) fn new(site: &'a str, fingerprint: &'a Fingerprint, written_at: i64) -> Self {
+        Self { site, bucket: bucket_of(*fingerprint), fingerprint: &fingerprint.0, written_at }
+    }
+}
+
+/// Number of partitions per site.
+pub(super) const BUCKETS: i8 = 16;
+
+/// Returns the bucket of a page in the list of its site. Buckets are in the order of the fingerprints.
+pub(super) fn bucket_of(fingerprint: Fingerprint) -> i8 {
+    (fingerprint.0[0] >> 4).cast_signed()
+}
+
+/// Returns the values of a page, of the event that it adds to the history, and of its row in the list of its site.
+pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>, SitePageValues<'_>), StoreError> {
     let too_large = |_| StoreError::Refused(format!("a page of {} bytes cannot be written", row.bytes));
     let (written_at, bytes) = (write_time(row.fetched_at_ms, row)?, i64::try_from(row.bytes).map_err(too_large)?);
     let (fetched_at, status) = (CqlTimestamp(row.fetched_at_ms), row.status.map(i32::from));
@@ -146,7 +170,7 @@ pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>)
         via: row.via.as_deref(),
         written_at,
     };
-    Ok((page, event))
+    Ok((page, event, SitePageValues::new(&row.site, &row.fingerprint, written_at)))
 }
 
 pub(super) fn of_redirect(row: &RedirectRow) -> Result<RedirectValues<'_>, StoreError> {
@@ -207,7 +231,7 @@ fn status(number: Option<i32>) -> Result<Option<u16>, String> {
     number.map(|number| narrow("status", number)).transpose()
 }
 
-fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, String> {
+pub(super) fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, String> {
     let bytes = bytes.try_into().map_err(|_| format!("the fingerprint has {} bytes instead of 16", bytes.len()))?;
     Ok(Fingerprint(bytes))
 }

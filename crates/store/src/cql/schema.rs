@@ -27,9 +27,10 @@ struct Migration {
 }
 
 /// All migrations, in order. A released one is never changed.
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration { number: 1, name: "pages", text: include_str!("../../../../schemas/cql/0001-pages.cql") },
     Migration { number: 2, name: "captures", text: include_str!("../../../../schemas/cql/0002-captures.cql") },
+    Migration { number: 3, name: "site-pages", text: include_str!("../../../../schemas/cql/0003-site-pages.cql") },
 ];
 
 /// Maximum number of retries of a statement that the server rejects as invalid (one second in total was too short on a

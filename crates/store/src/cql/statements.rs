@@ -8,8 +8,8 @@ use super::failure::Failure;
 
 /// Prepared statements; values are bound by name.
 pub(super) struct Statements {
-    /// Page and its fetch: both have the same key, so this is one request, and one mutation if the server stores the
-    /// tables together by key.
+    /// Page, its fetch, and its row in the list of its site. The first two have the same key: one mutation if the server
+    /// stores the tables together by key.
     pub(super) put_page: Batch,
     /// Chunk of links other than the first.
     pub(super) put_chunk: PreparedStatement,
@@ -21,6 +21,8 @@ pub(super) struct Statements {
     pub(super) put_content: PreparedStatement,
     /// Deletion of a page from the five tables that have its fingerprint as the key.
     pub(super) erase: Batch,
+    /// Deletion of a page from the list of its site.
+    pub(super) unlist: PreparedStatement,
     pub(super) pages: PreparedStatement,
     pub(super) fetches: PreparedStatement,
     pub(super) links: PreparedStatement,
@@ -28,6 +30,10 @@ pub(super) struct Statements {
     pub(super) robots: PreparedStatement,
     pub(super) captures: PreparedStatement,
     pub(super) contents: PreparedStatement,
+    /// Site of a page.
+    pub(super) page_site: PreparedStatement,
+    /// Pages of a site in one bucket, after a fingerprint.
+    pub(super) site_pages: PreparedStatement,
 }
 
 const PAGE: &str = "fingerprint, key, url, site, fetched_at, status, outcome, reason, content_type, etag, last_modified, \
@@ -38,6 +44,7 @@ const REDIRECT: &str = "fingerprint, source, target, status, at";
 const ROBOTS: &str = "authority, fetched_at, status, body, expires_at";
 const CAPTURE: &str = "fingerprint, at, epoch, file, record_offset, record_length, status, revisit, content_hash";
 const CONTENT: &str = "content_hash, fingerprint, at";
+const SITE_PAGE: &str = "site, bucket, fingerprint";
 
 /// Number of history events per result page.
 const FETCHES_AT_ONCE: i32 = 1000;
@@ -60,6 +67,7 @@ impl Statements {
             let key = match table {
                 "robots" => "authority",
                 "contents" => "content_hash",
+                "site_pages" => "site",
                 _ => "fingerprint",
             };
             prepare(session, &format!("SELECT {columns} FROM \"{keyspace}\".{table} WHERE {key} = ?{rest}")).await
@@ -67,6 +75,7 @@ impl Statements {
         let mut put_page = Batch::new(BatchType::Unlogged);
         put_page.append_statement(put("pages", PAGE).await?);
         put_page.append_statement(put("fetches", FETCH).await?);
+        put_page.append_statement(put("site_pages", SITE_PAGE).await?);
         put_page.set_is_idempotent(true);
         let older = "WHERE fingerprint = :fingerprint AND at < :at";
         let older = format!("DELETE FROM \"{keyspace}\".links USING TIMESTAMP :written_at {older}");
@@ -82,6 +91,9 @@ impl Statements {
             erase.append_statement(prepare(session, &text).await?);
         }
         erase.set_is_idempotent(true);
+        let unlist = "WHERE site = :site AND bucket = :bucket AND fingerprint = :fingerprint";
+        let unlist = format!("DELETE FROM \"{keyspace}\".site_pages USING TIMESTAMP :written_at {unlist}");
+        let after = " AND bucket = ? AND fingerprint > ? LIMIT ?";
         let mut links = get("links", without_key(LINKS), "").await?;
         links.set_page_size(CHUNKS_AT_ONCE);
         let mut fetches = get("fetches", without_key(FETCH), " LIMIT ?").await?;
@@ -97,6 +109,7 @@ impl Statements {
             put_capture: put("captures", CAPTURE).await?,
             put_content: put("contents", CONTENT).await?,
             erase,
+            unlist: prepare(session, &unlist).await?,
             pages: get("pages", PAGE, "").await?,
             fetches,
             links,
@@ -104,6 +117,8 @@ impl Statements {
             robots: get("robots", ROBOTS, "").await?,
             captures,
             contents: get("contents", CONTENT, "").await?,
+            page_site: get("pages", "site", "").await?,
+            site_pages: get("site_pages", "fingerprint", after).await?,
         })
     }
 }

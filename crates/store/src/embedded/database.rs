@@ -29,11 +29,21 @@ pub(super) enum Table {
     Captures,
     /// Content hash to the latest fetch with it.
     Contents,
+    /// Site and fingerprint of each page, to nothing.
+    SitePages,
 }
 
 impl Table {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Pages, Self::History, Self::Links, Self::Redirects, Self::Robots, Self::Captures, Self::Contents];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Pages,
+        Self::History,
+        Self::Links,
+        Self::Redirects,
+        Self::Robots,
+        Self::Captures,
+        Self::Contents,
+        Self::SitePages,
+    ];
 
     /// Returns the name of its keyspace, also used in errors.
     pub(super) fn name(self) -> &'static str {
@@ -45,15 +55,16 @@ impl Table {
             Self::Robots => "robots",
             Self::Captures => "captures",
             Self::Contents => "contents",
+            Self::SitePages => "site_pages",
         }
     }
 
     /// Returns its share of the total memtable size, in sixteenths, according to the bytes written per page.
     fn share(self) -> u64 {
         match self {
-            Self::Links => 7,
+            Self::Links => 6,
             Self::Pages => 4,
-            Self::History | Self::Redirects | Self::Robots | Self::Captures | Self::Contents => 1,
+            Self::History | Self::Redirects | Self::Robots | Self::Captures | Self::Contents | Self::SitePages => 1,
         }
     }
 
@@ -69,7 +80,7 @@ impl Table {
                 let aside = KvSeparationOptions::default().compression(CompressionType::None);
                 options.with_kv_separation(Some(aside.separation_threshold(SEPARATE_FROM)))
             }
-            Self::Pages | Self::Redirects | Self::Robots | Self::Captures | Self::Contents => options,
+            Self::Pages | Self::Redirects | Self::Robots | Self::Captures | Self::Contents | Self::SitePages => options,
         }
     }
 }
@@ -129,8 +140,8 @@ impl Tables {
         }
         let database = builder.open().map_err(opening)?;
         let open = |table: Table| database.keyspace(table.name(), || table.options()).map_err(opening);
-        let [pages, history, links, redirects, robots, captures, contents] = Table::ALL.map(open);
-        let keyspaces = [pages?, history?, links?, redirects?, robots?, captures?, contents?];
+        let [pages, history, links, redirects, robots, captures, contents, site_pages] = Table::ALL.map(open);
+        let keyspaces = [pages?, history?, links?, redirects?, robots?, captures?, contents?, site_pages?];
         names::sync(dir).map_err(opening_io)?;
         if marked {
             mark::clear(dir).map_err(opening_io)?;
@@ -228,7 +239,9 @@ pub(super) fn damaged(table: Table, key: &[u8], reason: String) -> StoreError {
 
 /// Formats table and key for messages: text as text, everything else as hexadecimal digits.
 fn place(table: Table, key: &[u8]) -> String {
-    let text = std::str::from_utf8(key).ok().filter(|text| table == Table::Robots && !text.contains(char::is_control));
+    let text = std::str::from_utf8(key)
+        .ok()
+        .filter(|text| matches!(table, Table::Robots | Table::SitePages) && !text.contains(char::is_control));
     let key = text.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), str::to_owned);
     format!("{}/{key}", table.name())
 }

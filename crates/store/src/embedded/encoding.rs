@@ -41,6 +41,22 @@ pub(super) fn capture_key(row: &CaptureRow) -> [u8; 32] {
     key
 }
 
+/// Returns the key of a page in the list of its site: site, a zero byte and fingerprint. A range over the site is the list.
+pub(super) fn site_page_key(site: &str, fingerprint: Fingerprint) -> Vec<u8> {
+    [site.as_bytes(), &[0], &fingerprint.0].concat()
+}
+
+/// Returns the page of a key in the list of a site; `None`: the key belongs to another site, whose name has a zero byte.
+pub(super) fn site_page_of(site: &str, key: &[u8]) -> Option<Fingerprint> {
+    let fingerprint = key.strip_prefix(site.as_bytes())?.strip_prefix(&[0])?;
+    fingerprint.try_into().ok().map(Fingerprint)
+}
+
+/// Returns the value of a page in the list of its site.
+pub(super) fn write_site_page(at_ms: Millis) -> Vec<u8> {
+    [&[VERSION], &at_ms.to_be_bytes()[..]].concat()
+}
+
 /// Returns the event time of a stored value.
 pub(super) fn time_of(value: &[u8]) -> Result<Millis, String> {
     let cut_off = || format!("the value is cut off after {} bytes", value.len());
@@ -265,6 +281,18 @@ mod tests {
             prop_assert!(epoch == u64::MAX || later(at_ms, epoch + 1) < key);
             prop_assert!(at_ms == i64::MAX || later(at_ms + 1, 0) < key);
             prop_assert!(read_capture(&later(at_ms ^ 1, epoch), &write_capture(&row).unwrap()).is_err());
+        }
+
+        #[test]
+        fn pages_of_a_site_are_a_range_in_the_order_of_their_fingerprints(
+            site in "[a-c.]{0,3}", other in "[a-c.\u{0}]{0,5}", one: [u8; 16], two: [u8; 16],
+        ) {
+            let (one, two) = (Fingerprint(one), Fingerprint(two));
+            let key = site_page_key(&site, one);
+            prop_assert_eq!(site_page_of(&site, &key), Some(one));
+            prop_assert_eq!(key.cmp(&site_page_key(&site, two)), one.cmp(&two));
+            let foreign = site_page_key(&other, two);
+            prop_assert_eq!(site_page_of(&site, &foreign), (site == other).then_some(two));
         }
 
         #[test]

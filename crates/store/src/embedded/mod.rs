@@ -11,7 +11,8 @@
 //! After a failed sync, nothing is written until the store is opened again (`mark`).
 //!
 //! Small single-row reads run on the caller's thread: for an absent row, the filters answer in 1 µs, otherwise a read
-//! takes about 6 µs. History and links, which may span many blocks, are read on the blocking pool.
+//! takes about 6 µs. History, links and lists, which may span many blocks, are read on the blocking
+//! pool.
 
 mod creation;
 mod database;
@@ -20,6 +21,7 @@ mod mark;
 mod names;
 mod writer;
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
@@ -166,6 +168,19 @@ impl Shared {
             Ok(captures)
         })
     }
+
+    fn site_pages(&self, site: &str, after: Option<Fingerprint>, limit: usize) -> Result<Vec<Fingerprint>, StoreError> {
+        let at = |fingerprint| encoding::site_page_key(site, fingerprint);
+        let first = after.map_or(Bound::Included(at(Fingerprint([0; 16]))), |after| Bound::Excluded(at(after)));
+        let range = (first, Bound::Included(at(Fingerprint([0xff; 16]))));
+        self.with_tables(|tables| {
+            let pages = tables.keyspace(Table::SitePages).range(range).filter_map(|entry| match entry.key() {
+                Ok(key) => encoding::site_page_of(site, &key).map(Ok),
+                Err(error) => Some(Err(unreadable(Table::SitePages, site.as_bytes(), &error))),
+            });
+            pages.take(limit).collect()
+        })
+    }
 }
 
 impl FjallStore {
@@ -232,7 +247,12 @@ fn add_rows(rows: &mut Vec<Row>, write: &Write) -> Result<(), StoreError> {
         Err(reason) => Err(StoreError::Refused(format!("a row of {} cannot be written: {reason}", table.name()))),
     };
     let added = match write {
-        Write::Page(page) => row(Table::Pages, &page.fingerprint.0, page.fetched_at_ms, encoding::write_page(page)),
+        Write::Page(page) => {
+            // The page is first: while it cannot be compared with the stored one, it is not listed.
+            rows.push(row(Table::Pages, &page.fingerprint.0, page.fetched_at_ms, encoding::write_page(page))?);
+            let key = encoding::site_page_key(&page.site, page.fingerprint);
+            row(Table::SitePages, &key, page.fetched_at_ms, Ok(encoding::write_site_page(page.fetched_at_ms)))
+        }
         Write::Links(links) => row(Table::Links, &links.fingerprint.0, links.at_ms, encoding::write_links(links)),
         Write::Redirect(redirect) => {
             row(Table::Redirects, &redirect.fingerprint.0, redirect.at_ms, encoding::write_redirect(redirect))
@@ -297,6 +317,16 @@ impl Store for FjallStore {
     fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
         let decode = |value: &[u8]| encoding::read_content(content_hash, value);
         ready(self.shared.get(Table::Contents, content_hash.as_bytes(), decode)).boxed()
+    }
+
+    fn site_pages<'a>(
+        &'a self,
+        site: &'a str,
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
+        let (shared, site) = (Arc::clone(&self.shared), site.to_owned());
+        on_pool(move || shared.site_pages(&site, after, limit))
     }
 }
 

@@ -146,6 +146,10 @@ fn gather(first: Request, queue: &Receiver<Request>) -> Vec<Request> {
 fn stage(tables: &Tables, rows: Vec<Row>, puts: &mut Puts) -> Result<(), StoreError> {
     for row in rows {
         if let Some((there_ms, there)) = there(tables, &row, puts)? {
+            // All of it is in the key.
+            if row.table == Table::SitePages {
+                continue;
+            }
             if row.table == Table::Pages && there_ms != row.at_ms {
                 let older: &[u8] = if there_ms > row.at_ms { &row.value } else { &there };
                 let event = encoding::event_of(&row.key, older);

@@ -37,10 +37,13 @@ const CONCURRENCY: usize = 16;
 #[serde(deny_unknown_fields)]
 pub(crate) struct BatchRequest {
     /// 1 to 1,000 URLs.
+    #[schema(min_items = 1, max_items = 1000)]
     urls: Vec<String>,
     /// Name of the crawl; default: `default`.
+    #[schema(min_length = 1)]
     crawl: Option<String>,
     /// Canonicalization policy of the crawl, such as `standard,sort-query`.
+    #[schema(min_length = 1)]
     canonical: Option<String>,
     /// Whether redirects are followed; default: `true`.
     resolve: Option<bool>,

@@ -43,7 +43,7 @@ const FETCHED_AT: HeaderName = HeaderName::from_static("x-orbweaver-fetched-at")
     path = "/v1/content",
     params(
         Of,
-        ("as" = Option<String>, Query, description = "`body`: the decoded body, the default. `record`: the WARC record, as its gzip member."),
+        ("as" = Option<String>, Query, pattern = "^(body|record)$", description = "`body`: the decoded body, the default. `record`: the WARC record, as its gzip member."),
     ),
     responses(
         (status = 200, description = "Body, or record as `application/gzip`", body = Vec<u8>, content_type = "application/octet-stream"),

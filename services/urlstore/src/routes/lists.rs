@@ -40,7 +40,7 @@ pub(crate) async fn history(State(api): State<Arc<Api>>, headers: HeaderMap, Raw
     params(
         Of,
         Limited,
-        ("cursor" = Option<String>, Query, description = "`next` of the previous answer"),
+        ("cursor" = Option<String>, Query, min_length = 1, description = "`next` of the previous answer"),
     ),
     responses(
         (status = 200, description = "Links", body = LinksAnswer),

@@ -26,7 +26,7 @@ use crate::{
     path = "/v1/url",
     params(
         Of,
-        ("resolve" = Option<String>, Query, description = "`no`: redirects are not followed. Default: `yes`."),
+        ("resolve" = Option<String>, Query, pattern = "^(yes|no)$", description = "`no`: redirects are not followed. Default: `yes`."),
     ),
     responses(
         (status = 200, description = "State of the last URL of the chain", body = UrlAnswer),

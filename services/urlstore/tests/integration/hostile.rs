@@ -107,8 +107,8 @@ async fn a_body_that_is_not_a_request_is_refused_with_the_reason() {
 proptest! {
     #[test]
     fn every_query_is_answered_with_json_or_a_problem(
-        route in prop::sample::select(vec!["url", "history", "links", "captures", "content"]),
-        query in "((url|limit|cursor|crawl|as|canonical)=[a-z0-9:/.%&=_-]{0,12}&?){0,4}|(%[0-9a-fA-F]{2}|[ -~&&[^# \"<>\\\\^`{|}]]){0,30}",
+        route in prop::sample::select(vec!["url", "history", "links", "captures", "content", "pages"]),
+        query in "((url|limit|cursor|crawl|as|canonical|site|status)=[a-z0-9:/.%&=_-]{0,12}&?){0,4}|(%[0-9a-fA-F]{2}|[ -~&&[^# \"<>\\\\^`{|}]]){0,30}",
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

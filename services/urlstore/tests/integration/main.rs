@@ -5,6 +5,7 @@
 #[cfg(feature = "cluster")]
 mod configuration;
 mod hostile;
+mod pages;
 mod routes;
 mod sockets;
 mod statuses;

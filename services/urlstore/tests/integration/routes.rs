@@ -203,6 +203,7 @@ async fn an_answer_that_the_client_has_is_not_sent_again() {
         "/v1/captures?url=a.example",
         "/v1/content?url=a.example",
         "/v1/content?url=a.example&as=record",
+        "/v1/pages?site=example",
         "/openapi.json",
     ] {
         let tag = get(&router, target).await.header("etag").to_owned();

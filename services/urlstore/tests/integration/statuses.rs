@@ -44,6 +44,7 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
     for (method, path) in described(&description).into_keys() {
         let (good, invalid) = match &*path {
             "/v1/urls" => (path.clone(), path.clone()),
+            "/v1/pages" => (format!("{path}?site=example"), format!("{path}?site=a/b")),
             _ => (format!("{path}?url=a.example"), format!("{path}?url=ftp://a.example/")),
         };
         let body = r#"{"urls":["a.example"]}"#;
@@ -56,7 +57,8 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
         let mut text = of(&good, body);
         text.headers_mut().insert("content-type", "text/plain".parse().unwrap());
         let (long, cursor) = (format!("{path}?url={}", "a".repeat(40_000)), format!("{good}&cursor=MTox"));
-        let (unknown, large) = (format!("{path}?url=nowhere.example"), format!("{path}?url=large.example"));
+        let unknown = format!("{path}?{}=nowhere.example", if path == "/v1/pages" { "site" } else { "url" });
+        let large = format!("{path}?url=large.example");
         let many = format!("{{\"urls\":[\"{}\"]}}", "a".repeat(5 << 20));
         for (router, request) in [
             (&known, of(&good, body)),
@@ -93,6 +95,30 @@ async fn the_description_has_every_route_but_its_own() {
     let mut paths: Vec<_> = paths.split(", ").filter(|path| *path != "/openapi.json").collect();
     paths.sort_unstable();
     assert_eq!(description["paths"].as_object().unwrap().keys().collect::<Vec<_>>(), paths);
+}
+
+#[tokio::test]
+async fn the_description_has_the_limits_of_parameters_and_bodies() {
+    let (_dir, router) = world().await;
+    let description = get(&router, "/openapi.json").await.json();
+    for (path, name, limit, expected) in [
+        ("/v1/url", "url", "minLength", serde_json::json!(1)),
+        ("/v1/url", "crawl", "minLength", serde_json::json!(1)),
+        ("/v1/url", "canonical", "minLength", serde_json::json!(1)),
+        ("/v1/url", "resolve", "pattern", serde_json::json!("^(yes|no)$")),
+        ("/v1/content", "as", "pattern", serde_json::json!("^(body|record)$")),
+        ("/v1/links", "cursor", "minLength", serde_json::json!(1)),
+        ("/v1/links", "limit", "maximum", serde_json::json!(1000)),
+        ("/v1/pages", "site", "minLength", serde_json::json!(1)),
+        ("/v1/pages", "status", "pattern", serde_json::json!("^([1-9][0-9]{2}|[1-9]xx|none)$")),
+    ] {
+        let parameters = description["paths"][path]["get"]["parameters"].as_array().unwrap();
+        let schema = &parameters.iter().find(|parameter| parameter["name"] == name).unwrap()["schema"];
+        assert_eq!(schema[limit], expected, "{path} {name}: {schema}");
+    }
+    let batch = &description["components"]["schemas"]["BatchRequest"]["properties"];
+    assert_eq!((&batch["urls"]["minItems"], &batch["urls"]["maxItems"]), (&1.into(), &1000.into()));
+    assert_eq!(batch["crawl"]["minLength"], 1);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use orbweaver_urlstore::router;
 
 use crate::world::{api, config, fill, get, request, send};
 
-const TARGETS: [&str; 14] = [
+const TARGETS: [&str; 18] = [
     "/v1/url?url=a.example",
     "/v1/url?url=old.example",
     "/v1/url?url=old.example&resolve=no",
@@ -22,6 +22,10 @@ const TARGETS: [&str; 14] = [
     "/v1/captures?url=a.example&limit=1",
     "/v1/content?url=a.example",
     "/v1/content?url=open.example",
+    "/v1/pages?site=example",
+    "/v1/pages?site=example&status=301&limit=2",
+    "/v1/pages?site=example&crawl=docs",
+    "/v1/pages?site=nowhere.example",
 ];
 
 #[tokio::test]

@@ -239,4 +239,13 @@ impl Store for Failing {
     fn content<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
         self.read()
     }
+
+    fn site_pages<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<Fingerprint>,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
+        self.read()
+    }
 }
