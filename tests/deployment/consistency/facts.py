@@ -161,7 +161,11 @@ def read(root: Path) -> Facts:
     )
     packages = json.loads(metadata.stdout)["packages"]
     sources = [path for part in ("crates", "services") for path in (root / part).glob("*/src/**/*.rs")]
-    routes = re.findall(r'\.route\(\s*"(/\w+)"', (root / "crates/process/src/http.rs").read_text())
+    routes = [
+        route
+        for source in ("crates/process/src/http.rs", "crates/http-server/src/metrics.rs")
+        for route in re.findall(r'\.route\(\s*"(/\w+)"', (root / source).read_text())
+    ]
     return Facts(
         services=read_services(reference),
         keys=read_keys(reference),
