@@ -6,7 +6,7 @@
 use orbweaver_messages::Millis;
 use orbweaver_url::{CrawlName, Fingerprint};
 
-use crate::{CaptureRow, ContentRow, Erase, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
+use crate::{CaptureRow, ContentRow, Erase, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, Write};
 
 /// Runs the whole suite. `run` is a name that was not used by an earlier run on the same data.
 ///
@@ -25,7 +25,7 @@ pub async fn holds(store: &dyn Store, run: &str) {
     captures_are_newest_first_and_of_each_fetch_that_of_the_highest_epoch(store, run).await;
     a_content_leads_to_its_latest_fetch(store, run).await;
     the_pages_of_a_site_are_listed_once_and_in_order_from_any_page_on(store, run).await;
-    a_page_is_listed_from_its_first_write_on(store, run).await;
+    a_page_is_listed_from_its_first_write_on_with_its_newest_status(store, run).await;
     nothing_to_write_is_written_at_once(store).await;
 }
 
@@ -42,7 +42,7 @@ pub async fn erases(store: &impl Erase, run: &str) {
         if let Some(late) = late {
             Rows::new(run, "erased", late).write_to(store).await;
         } else {
-            store.erase(erased.page.fingerprint, 3000).await.unwrap();
+            store.erase(&CrawlName::default(), erased.page.fingerprint, 3000).await.unwrap();
         }
         is_absent(store, erased.page.fingerprint).await;
     }
@@ -59,14 +59,15 @@ async fn is_absent(store: &dyn Store, fingerprint: Fingerprint) {
     assert_eq!(store.links(fingerprint).await.unwrap(), None);
     assert_eq!(store.redirect(fingerprint).await.unwrap(), None);
     assert_eq!(store.captures(fingerprint, 10).await.unwrap(), []);
-    assert!(!is_listed(store, fingerprint).await);
+    assert_eq!(entry(store, fingerprint).await, None);
 }
 
-/// Returns whether a page is in the list of the site of [`page`].
-async fn is_listed(store: &dyn Store, fingerprint: Fingerprint) -> bool {
+/// Returns the entry of a page in the list of the site of [`page`].
+async fn entry(store: &dyn Store, fingerprint: Fingerprint) -> Option<SitePage> {
     let before = u128::from_be_bytes(fingerprint.0).checked_sub(1).map(|before| Fingerprint(before.to_be_bytes()));
     let site = page(fingerprint, 0).site;
-    store.site_pages(&site, before, 1).await.unwrap() == [fingerprint]
+    let next = store.site_pages(&CrawlName::default(), &site, before, 1).await.unwrap();
+    next.first().copied().filter(|entry| entry.fingerprint == fingerprint)
 }
 
 /// Performs the same writes, in the same order, on `store` and on a store that is known to be correct, and compares the
@@ -94,7 +95,7 @@ pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes:
         assert_eq!(store.redirect(fingerprint).await.unwrap(), right.redirect(fingerprint).await.unwrap());
         assert_eq!(store.robots(&authority).await.unwrap(), right.robots(&authority).await.unwrap());
         assert_eq!(store.captures(fingerprint, 1000).await.unwrap(), right.captures(fingerprint, 1000).await.unwrap());
-        assert_eq!(is_listed(store, fingerprint).await, is_listed(right, fingerprint).await);
+        assert_eq!(entry(store, fingerprint).await, entry(right, fingerprint).await);
         let hash = content_hash(fingerprint);
         assert_eq!(store.content(&hash).await.unwrap(), right.content(&hash).await.unwrap());
     }
@@ -206,8 +207,14 @@ fn content_hash(fingerprint: Fingerprint) -> String {
     Fingerprint::of(&CrawlName::default(), &fingerprint.to_string()).to_string()
 }
 
-fn page_write(page: &PageRow) -> Write {
-    Write::Page(Box::new(page.clone()))
+/// Returns the write of a page of the default crawl.
+#[must_use]
+pub fn page_write(page: &PageRow) -> Write {
+    write_in(&CrawlName::default(), page)
+}
+
+fn write_in(crawl: &CrawlName, page: &PageRow) -> Write {
+    Write::Page { crawl: crawl.clone(), row: Box::new(page.clone()) }
 }
 
 async fn what_was_never_written_is_absent(store: &dyn Store, run: &str) {
@@ -276,7 +283,8 @@ impl Rows {
         assert_eq!(store.redirect(fingerprint).await.unwrap().as_ref(), Some(&self.redirect));
         assert_eq!(store.robots(&self.robots.authority).await.unwrap().as_ref(), Some(&self.robots));
         assert_eq!(store.captures(fingerprint, 1).await.unwrap(), std::slice::from_ref(&self.capture));
-        assert!(is_listed(store, fingerprint).await);
+        let status = self.page.status;
+        assert_eq!(entry(store, fingerprint).await, Some(SitePage { fingerprint, status }));
     }
 }
 
@@ -412,50 +420,69 @@ async fn a_content_leads_to_its_latest_fetch(store: &dyn Store, run: &str) {
 }
 
 async fn the_pages_of_a_site_are_listed_once_and_in_order_from_any_page_on(store: &dyn Store, run: &str) {
-    let site = format!("{run}.example");
+    let (site, crawl) = (format!("{run}.example"), CrawlName::default());
     let mut pages: Vec<_> = (0..60).map(|number| fingerprint(run, &format!("listed {number}"))).collect();
     // The first and the last ones that there are, and neighbours.
     pages.extend([[0; 16], [0xff; 16], [0x0f; 16], [0x10; 16]].map(Fingerprint));
-    let of = |site: &str, at_ms| {
-        let site = site.to_owned();
+    let of = |crawl: &CrawlName, site: &str, at_ms| {
+        let (crawl, site) = (crawl.clone(), site.to_owned());
         move |fingerprint: &Fingerprint| {
-            page_write(&PageRow { site: site.as_str().into(), ..page(*fingerprint, at_ms) })
+            write_in(&crawl, &PageRow { site: site.as_str().into(), ..page(*fingerprint, at_ms) })
         }
     };
-    store.write(pages.iter().map(of(&site, 2000)).collect()).await.unwrap();
+    store.write(pages.iter().map(of(&crawl, &site, 2000)).collect()).await.unwrap();
     for at_ms in [1000, 2000, 3000] {
-        store.write(pages.iter().rev().map(of(&site, at_ms)).collect()).await.unwrap();
+        store.write(pages.iter().rev().map(of(&crawl, &site, at_ms)).collect()).await.unwrap();
     }
-    // Sites whose names are before and after, or begin with the same characters.
-    for (number, name) in [&site[..site.len() - 1], &format!("{site}.a"), &format!("{site}a")].into_iter().enumerate() {
-        let other = fingerprint(run, &format!("of another site {number}"));
-        store.write(vec![of(name, 1000)(&other)]).await.unwrap();
-        assert_eq!(store.site_pages(name, None, 10).await.unwrap(), [other], "{name}");
+    let list = async |crawl: &CrawlName, site: &str, after, limit| {
+        let entries = store.site_pages(crawl, site, after, limit).await.unwrap();
+        entries.into_iter().map(|entry| entry.fingerprint).collect::<Vec<_>>()
+    };
+    // Sites and crawls whose names are before and after, or begin with the same characters.
+    let sites = [&site[..site.len() - 1], &format!("{site}.a"), &format!("{site}a")];
+    let of_site = sites.into_iter().map(|name| (crawl.clone(), name));
+    let of_crawl = ["defaul", "default#2", "default2"].into_iter().map(|name| (name.parse().unwrap(), &site[..]));
+    for (number, (crawl, site)) in of_site.chain(of_crawl).enumerate() {
+        let other = fingerprint(run, &format!("of another list {number}"));
+        store.write(vec![of(&crawl, site, 1000)(&other)]).await.unwrap();
+        assert_eq!(list(&crawl, site, None, 10).await, [other], "{crawl} {site}");
     }
     pages.sort_unstable();
     for limit in [0, 1, 7, 63, 64, 65, 1000, usize::MAX] {
-        assert_eq!(store.site_pages(&site, None, limit).await.unwrap(), pages[..limit.min(64)], "limit {limit}");
+        assert_eq!(list(&crawl, &site, None, limit).await, pages[..limit.min(64)], "limit {limit}");
     }
     for (number, after) in pages.iter().enumerate() {
         let later = &pages[number + 1..];
-        let found = store.site_pages(&site, Some(*after), 5).await.unwrap();
-        assert_eq!(found, later[..later.len().min(5)], "after {after}");
+        assert_eq!(list(&crawl, &site, Some(*after), 5).await, later[..later.len().min(5)], "after {after}");
     }
     let absent = fingerprint(run, "not listed");
     let later: Vec<_> = pages.iter().filter(|page| **page > absent).copied().collect();
-    assert_eq!(store.site_pages(&site, Some(absent), 100).await.unwrap(), later);
-    assert_eq!(store.site_pages(&format!("absent.{run}"), None, 10).await.unwrap(), []);
+    assert_eq!(list(&crawl, &site, Some(absent), 100).await, later);
+    assert_eq!(list(&crawl, &format!("absent.{run}"), None, 10).await, []);
 }
 
-async fn a_page_is_listed_from_its_first_write_on(store: &dyn Store, run: &str) {
+async fn a_page_is_listed_from_its_first_write_on_with_its_newest_status(store: &dyn Store, run: &str) {
     let fingerprint = fingerprint(run, "listed");
-    assert!(!is_listed(store, fingerprint).await);
     store.write(vec![Write::Links(links(fingerprint, 500, 3))]).await.unwrap();
-    assert!(!is_listed(store, fingerprint).await, "a page without a fetch is not listed");
-    for at_ms in [2000, 1000] {
-        store.write(vec![page_write(&page(fingerprint, at_ms))]).await.unwrap();
-        assert!(is_listed(store, fingerprint).await);
+    assert_eq!(entry(store, fingerprint).await, None, "a page without a fetch is not listed");
+    for (at_ms, status, newest) in [
+        (3000, Some(200), Some(200)),
+        (2000, Some(404), Some(200)),
+        (5000, Some(200), Some(200)),
+        (4000, Some(404), Some(200)),
+        (6000, None, None),
+        (6000, None, None),
+        (5500, Some(200), None),
+        (7000, Some(500), Some(500)),
+    ] {
+        store.write(vec![page_write(&PageRow { status, ..page(fingerprint, at_ms) })]).await.unwrap();
+        let expected = Some(SitePage { fingerprint, status: newest });
+        assert_eq!(entry(store, fingerprint).await, expected, "{at_ms}: {status:?}");
     }
+    let rows =
+        [(9000, Some(404)), (8000, Some(200))].map(|(at_ms, status)| PageRow { status, ..page(fingerprint, at_ms) });
+    store.write(rows.iter().map(page_write).collect()).await.unwrap();
+    assert_eq!(entry(store, fingerprint).await.and_then(|entry| entry.status), Some(404));
 }
 
 async fn nothing_to_write_is_written_at_once(store: &dyn Store) {

@@ -37,5 +37,7 @@ pub use memory::MemoryStore;
 pub use metered::MeteredStore;
 pub use metrics::StoreMetrics;
 pub use perform::StoreWriter;
-pub use row::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write, event_time};
+pub use row::{
+    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Write, event_time,
+};
 pub use traits::{Erase, Store, StoreError};

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_messages::Millis;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
 use crate::{
-    CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write,
+    CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, StoreError,
+    Write,
 };
 
 /// Store that keeps everything in memory, and fails as scripted.
@@ -20,7 +21,7 @@ pub struct MemoryStore(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     pages: HashMap<Fingerprint, PageRow>,
-    site_pages: BTreeSet<(String, Fingerprint)>,
+    site_pages: BTreeSet<(CrawlName, String, Fingerprint)>,
     history: BTreeMap<(Fingerprint, Reverse<Millis>), FetchEvent>,
     links: HashMap<Fingerprint, LinksOut>,
     redirects: HashMap<Fingerprint, RedirectRow>,
@@ -66,7 +67,7 @@ impl MemoryStore {
 impl State {
     fn put(&mut self, write: Write) {
         let of_page = match &write {
-            Write::Page(page) => Some((page.fingerprint, page.fetched_at_ms)),
+            Write::Page { row, .. } => Some((row.fingerprint, row.fetched_at_ms)),
             Write::Links(links) => Some((links.fingerprint, links.at_ms)),
             Write::Redirect(row) => Some((row.fingerprint, row.at_ms)),
             Write::Capture(row) => Some((row.fingerprint, row.at_ms)),
@@ -78,10 +79,10 @@ impl State {
             return;
         }
         match write {
-            Write::Page(page) => {
-                self.site_pages.insert((page.site.to_string(), page.fingerprint));
-                self.history.insert((page.fingerprint, Reverse(page.fetched_at_ms)), page.event());
-                put_newer(&mut self.pages, page.fingerprint, *page, |page| page.fetched_at_ms);
+            Write::Page { crawl, row } => {
+                self.site_pages.insert((crawl, row.site.to_string(), row.fingerprint));
+                self.history.insert((row.fingerprint, Reverse(row.fetched_at_ms)), row.event());
+                put_newer(&mut self.pages, row.fingerprint, *row, |row| row.fetched_at_ms);
             }
             Write::Links(links) => put_newer(&mut self.links, links.fingerprint, links, |links| links.at_ms),
             Write::Redirect(row) => put_newer(&mut self.redirects, row.fingerprint, row, |row| row.at_ms),
@@ -103,11 +104,16 @@ fn put_newer<K: std::hash::Hash + Eq, V>(rows: &mut HashMap<K, V>, key: K, row: 
 }
 
 impl Erase for MemoryStore {
-    fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn erase<'a>(
+        &'a self,
+        crawl: &'a CrawlName,
+        fingerprint: Fingerprint,
+        until_ms: Millis,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         let mut state = self.state();
         state.pages.retain(|key, page| *key != fingerprint || page.fetched_at_ms > until_ms);
         if !state.pages.contains_key(&fingerprint) {
-            state.site_pages.retain(|(_, key)| *key != fingerprint);
+            state.site_pages.retain(|(of, _, key)| of != crawl || *key != fingerprint);
         }
         state.history.retain(|(key, at), _| *key != fingerprint || at.0 > until_ms);
         state.links.retain(|key, links| *key != fingerprint || links.at_ms > until_ms);
@@ -170,14 +176,21 @@ impl Store for MemoryStore {
 
     fn site_pages<'a>(
         &'a self,
+        crawl: &'a CrawlName,
         site: &'a str,
         after: Option<Fingerprint>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
-        let at = |fingerprint| (site.to_owned(), fingerprint);
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>> {
+        let at = |fingerprint| (crawl.clone(), site.to_owned(), fingerprint);
         let first = after.map_or(Bound::Included(at(Fingerprint([0; 16]))), |after| Bound::Excluded(at(after)));
         let range = (first, Bound::Included(at(Fingerprint([0xff; 16]))));
-        let pages = self.state().site_pages.range(range).take(limit).map(|(_, fingerprint)| *fingerprint).collect();
+        let state = self.state();
+        // The status of a page is that of its row.
+        let entry = |&(_, _, fingerprint): &(_, _, Fingerprint)| SitePage {
+            fingerprint,
+            status: state.pages.get(&fingerprint).and_then(|row| row.status),
+        };
+        let pages = state.site_pages.range(range).take(limit).map(entry).collect();
         ready(Ok(pages)).boxed()
     }
 }

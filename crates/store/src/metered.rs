@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use tokio::time::Instant;
 
 use crate::{
-    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics,
-    Write,
+    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, StoreError,
+    StoreMetrics, Write,
 };
 
 /// Wrapper of a store that measures each request, and shows whether the store answers.
@@ -47,7 +47,7 @@ impl Store for MeteredStore {
             let mut rows = [("pages", 0), ("links", 0), ("redirects", 0), ("robots", 0), ("captures", 0)];
             for write in &*writes {
                 let table = match write {
-                    Write::Page(_) => 0,
+                    Write::Page { .. } => 0,
                     Write::Links(_) => 1,
                     Write::Redirect(_) => 2,
                     Write::Robots(_) => 3,
@@ -92,11 +92,12 @@ impl Store for MeteredStore {
 
     fn site_pages<'a>(
         &'a self,
+        crawl: &'a CrawlName,
         site: &'a str,
         after: Option<Fingerprint>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
-        self.measure("site_pages", self.store.site_pages(site, after, limit)).boxed()
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>> {
+        self.measure("site_pages", self.store.site_pages(crawl, site, after, limit)).boxed()
     }
 }
 

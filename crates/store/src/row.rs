@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use orbweaver_messages::Millis;
-use orbweaver_url::{Fingerprint, SiteName};
+use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
 /// Page as of its last fetch. The newest event time wins, regardless of the order of writes.
@@ -70,6 +70,14 @@ pub struct FetchEvent {
     pub bytes: u64,
     /// xxh3-128 of the decoded body.
     pub content_hash: Option<String>,
+}
+
+/// Entry of the list of the pages of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SitePage {
+    pub fingerprint: Fingerprint,
+    /// HTTP status of the last fetch; absent without a response.
+    pub status: Option<u16>,
 }
 
 /// Links of a page, as one value.
@@ -178,8 +186,12 @@ pub fn event_time(now: Millis, previous_ms: Millis) -> Millis {
 /// Write. All carry their event time; an older one never overwrites a newer one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Page and one event of its history.
-    Page(Box<PageRow>),
+    /// Page, one event of its history, and its entry in the list of the pages of its site.
+    Page {
+        /// Crawl of the page, which the row does not name.
+        crawl: CrawlName,
+        row: Box<PageRow>,
+    },
     /// Links of a page.
     Links(LinksOut),
     Redirect(RedirectRow),

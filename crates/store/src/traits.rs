@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, FutureExt as _, ready};
+use futures::future::BoxFuture;
 use orbweaver_messages::Millis;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 
-use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
+use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Write};
 
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -57,25 +57,26 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the latest archived fetch with this content.
     fn content<'a>(&'a self, content_hash: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>>;
 
-    /// Returns the fingerprints of pages of a site, of all crawls, in ascending order and later than `after`, at most
-    /// `limit`; fewer are returned only at the end. A page may have been deleted since, or have another site by now.
-    ///
-    /// A store without lists refuses this.
+    /// Returns the pages of a site that a crawl fetched, in the order of their fingerprints and later than `after`, at
+    /// most `limit`; fewer are returned only at the end. A page may have been deleted since, or have another site by now.
     fn site_pages<'a>(
         &'a self,
+        crawl: &'a CrawlName,
         site: &'a str,
         after: Option<Fingerprint>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
-        let (_, _, _) = (site, after, limit);
-        ready(Err(StoreError::Refused("the store has no lists of pages by site".to_owned()))).boxed()
-    }
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>>;
 }
 
 /// Store from which pages can be deleted.
 pub trait Erase: Store {
-    /// Deletes a page, its history, its links, its redirect and its captures, as far as their event times are not after
-    /// `until_ms`; writes of such events that arrive later have no effect, for as long as the store remembers deletions.
-    /// Resolves once the deletion is durable. Contents may still lead to the page.
-    fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Deletes a page of a crawl, its history, its links, its redirect, its captures and its entry in the list of its site,
+    /// as far as their event times are not after `until_ms`; writes of such events that arrive later have no effect, for as
+    /// long as the store remembers deletions. Resolves once the deletion is durable. Contents may still lead to the page.
+    fn erase<'a>(
+        &'a self,
+        crawl: &'a CrawlName,
+        fingerprint: Fingerprint,
+        until_ms: Millis,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::{join_all, try_join_all};
 use orbweaver_stage::Perform;
-use orbweaver_store::contract::{self, page};
+use orbweaver_store::contract::{self, page, page_write};
 use orbweaver_store::{
     CqlConfig, CqlStore, FjallOptions, FjallStore, MeteredStore, PageRow, RedirectRow, Store, StoreError, StoreMetrics,
     StoreWriter, Write,
@@ -125,7 +125,7 @@ async fn of_two_rows_of_one_time_one_wins_as_a_whole_whatever_the_order() {
         for number in 0..40 {
             let both = both(number);
             for place in order {
-                store.write(vec![Write::Page(Box::new(both[place].clone()))]).await.unwrap();
+                store.write(vec![page_write(&both[place])]).await.unwrap();
             }
             let there = store.page(fingerprint(number)).await.unwrap().unwrap();
             assert_eq!(store.history(fingerprint(number), 2).await.unwrap(), [there.event()]);
@@ -234,7 +234,7 @@ async fn of_the_links_of_a_page_the_chunks_of_the_newest_list_are_left_each_belo
 async fn more_events_than_one_answer_holds_are_read_up_to_the_limit() {
     let keyspace = Keyspace::new();
     let store = connect(&keyspace).await;
-    let pages = (0..2500).map(|at_ms| Write::Page(Box::new(page(fingerprint(1), at_ms))));
+    let pages = (0..2500).map(|at_ms| page_write(&page(fingerprint(1), at_ms)));
     store.write(pages.collect()).await.unwrap();
     for (limit, count) in [(999, 999), (1000, 1000), (1001, 1001), (2500, 2500), (usize::MAX, 2500)] {
         let events = store.history(fingerprint(1), limit).await.unwrap();
@@ -268,7 +268,7 @@ async fn write_on(writer: &StoreWriter, numbers: &AtomicU64, noted: &Mutex<Vec<u
             status: 301,
             at_ms: 1000,
         };
-        let (page, links) = (Write::Page(Box::new(page(fingerprint(number), 1000))), links(number));
+        let (page, links) = (page_write(&page(fingerprint(number), 1000)), links(number));
         writer.perform(vec![page, links, Write::Redirect(row)]).await.unwrap();
         noted.lock().unwrap().push(number);
     }

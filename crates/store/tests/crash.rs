@@ -25,7 +25,7 @@ fn fingerprint(number: u64) -> Fingerprint {
 
 fn writes(number: u64) -> Vec<Write> {
     let (page, links) = (page(fingerprint(number), 1000), long_links(fingerprint(number), 1000, 1));
-    vec![Write::Page(Box::new(page)), Write::Links(links)]
+    vec![Write::Page { crawl: CrawlName::default(), row: Box::new(page) }, Write::Links(links)]
 }
 
 /// Starts the ignored test `name` of this binary. There, a write beyond a file size limit is an error, not a signal.

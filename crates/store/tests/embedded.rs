@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions};
 use futures::future::try_join_all;
-use orbweaver_store::contract::{self, page};
+use orbweaver_store::contract::{self, page, page_write};
 use orbweaver_store::{FjallOptions, FjallStore, LinksOut, MemoryStore, RobotsRow, Store, StoreError, Write};
 use orbweaver_url::{CrawlName, Fingerprint};
 use proptest::collection::vec;
@@ -32,7 +32,7 @@ fn links(number: u64, at_ms: i64) -> LinksOut {
 
 async fn write_pages(store: &FjallStore, numbers: std::ops::Range<u64>, at_ms: i64) {
     let writes = numbers.map(|number| {
-        store.write(vec![Write::Page(Box::new(page(fingerprint(number), at_ms))), Write::Links(links(number, at_ms))])
+        store.write(vec![page_write(&page(fingerprint(number), at_ms)), Write::Links(links(number, at_ms))])
     });
     try_join_all(writes).await.unwrap();
 }
@@ -135,8 +135,7 @@ async fn a_damaged_value_is_named_and_neither_read_nor_overwritten() {
     }
     let store = open(dir.path());
     let place = format!("pages/{}", fingerprint(0));
-    let again =
-        vec![Write::Page(Box::new(page(fingerprint(0), 2000))), Write::Page(Box::new(page(fingerprint(2), 2000)))];
+    let again = vec![page_write(&page(fingerprint(0), 2000)), page_write(&page(fingerprint(2), 2000))];
     for error in [store.page(fingerprint(0)).await.unwrap_err(), store.write(again).await.unwrap_err()] {
         assert!(matches!(&error, StoreError::Damaged { key, .. } if *key == place), "{error}");
         assert!(error.to_string().contains("version 9"), "{error}");

@@ -419,5 +419,5 @@ pub(crate) fn row_of_end(outcome: &Outcome, answer: Option<&HttpResponse>) -> Ve
 }
 
 fn page_write(outcome: &Outcome, answer: Option<&HttpResponse>, body: Option<&PackedBody>) -> Write {
-    Write::Page(Box::new(page_row(outcome, answer, body)))
+    Write::Page { crawl: outcome.context.crawl.clone(), row: Box::new(page_row(outcome, answer, body)) }
 }

@@ -1,19 +1,22 @@
 //! Lists of the pages of a site: the next read, and the end of an answer. Pure.
 //!
 //! A list has the order of fingerprints, which pages that are added meanwhile do not change: a page that is stored all the
-//! time is listed once. An answer ends at its limit, and also after [`MAX_READ`] entries or [`MAX_BYTES`], however few of them
-//! are selected.
+//! time is listed once. An answer ends at its limit, and also after [`MAX_READ`] entries, [`MAX_ROWS`] pages or [`MAX_BYTES`],
+//! however few of them are selected. The pages of entries with other statuses are not read.
 
 use orbweaver_store::PageRow;
 use orbweaver_url::Fingerprint;
 
-use crate::selection::Selection;
+use crate::selection::{Selection, StatusFilter};
 
 /// Maximum number of entries that are read for an answer.
-pub(crate) const MAX_READ: usize = 1000;
-/// Number of entries that are read at once: few, so that the pages of an embedded store, which are read on the threads that
-/// serve all requests, delay others for about a millisecond.
+pub(crate) const MAX_READ: usize = 10_000;
+/// Maximum number of pages that are read for an answer.
+pub(crate) const MAX_ROWS: usize = 1000;
+/// Number of entries that are read at once if all of them are to be listed.
 const AT_ONCE: usize = 100;
+/// Number of entries that are read at once if only those of a status are.
+const FILTERED_AT_ONCE: usize = 1000;
 /// Size of the texts of the listed pages from which on an answer ends, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
@@ -25,6 +28,7 @@ pub(crate) struct Listing {
     /// Entry that was read last.
     after: Option<Fingerprint>,
     read: usize,
+    rows: usize,
     bytes: usize,
     is_at_end: bool,
     pages: Vec<PageRow>,
@@ -33,7 +37,7 @@ pub(crate) struct Listing {
 impl Listing {
     /// Begins after an entry.
     pub(crate) fn begin(selection: Selection, after: Option<Fingerprint>, limit: usize) -> Self {
-        Self { selection, limit, after, read: 0, bytes: 0, is_at_end: false, pages: vec![] }
+        Self { selection, limit, after, read: 0, rows: 0, bytes: 0, is_at_end: false, pages: vec![] }
     }
 
     pub(crate) fn selection(&self) -> &Selection {
@@ -42,19 +46,26 @@ impl Listing {
 
     /// Returns the entry after which to read, and how many; `None`: the answer is complete.
     pub(crate) fn next_read(&self) -> Option<(Option<Fingerprint>, usize)> {
-        (!self.is_at_end && !self.is_full()).then(|| (self.after, AT_ONCE.min(MAX_READ - self.read)))
+        let at_once = if self.selection.status == StatusFilter::Any { AT_ONCE } else { FILTERED_AT_ONCE };
+        (!self.is_at_end && !self.is_full()).then(|| (self.after, at_once.min(MAX_READ - self.read)))
+    }
+
+    /// Passes over the next entry, whose page cannot be selected. Returns `false` if no more fit.
+    pub(crate) fn pass(&mut self, fingerprint: Fingerprint) -> bool {
+        (self.after, self.read) = (Some(fingerprint), self.read + 1);
+        !self.is_full()
     }
 
     /// Adds the next entry, with its page unless that was deleted. Returns `false` if no more fit.
     pub(crate) fn add(&mut self, fingerprint: Fingerprint, row: Option<PageRow>) -> bool {
-        (self.after, self.read) = (Some(fingerprint), self.read + 1);
+        self.rows += 1;
         if let Some(row) = row.filter(|row| self.selection.selects(fingerprint, row)) {
             let texts = [&row.reason, &row.content_type, &row.etag, &row.last_modified, &row.via];
             let optional: usize = texts.into_iter().flatten().map(String::len).sum();
             self.bytes += row.key.len() + row.url.len() + optional;
             self.pages.push(row);
         }
-        !self.is_full()
+        self.pass(fingerprint)
     }
 
     /// Ends the list: there are no more entries.
@@ -62,7 +73,7 @@ impl Listing {
         self.is_at_end = true;
     }
 
-    /// Returns `true` if the site has no entries at all.
+    /// Returns `true` if the list has no entries at all.
     pub(crate) fn is_unknown(&self) -> bool {
         self.is_at_end && self.after.is_none()
     }
@@ -74,7 +85,8 @@ impl Listing {
     }
 
     fn is_full(&self) -> bool {
-        self.pages.len() >= self.limit || self.read >= MAX_READ || self.bytes >= MAX_BYTES
+        let is_read = self.read >= MAX_READ || self.rows >= MAX_ROWS;
+        self.pages.len() >= self.limit || is_read || self.bytes >= MAX_BYTES
     }
 }
 

@@ -25,8 +25,8 @@ pub(crate) enum StatusFilter {
 }
 
 impl Selection {
-    /// Returns `true` if the page with this row is selected. Entries of the list of a site are of all crawls, and may be of
-    /// pages whose site has changed.
+    /// Returns `true` if the page with this row is selected. An entry of the list may be of a page whose site or status has
+    /// changed since.
     pub(crate) fn selects(&self, fingerprint: Fingerprint, row: &PageRow) -> bool {
         row.site == self.site && self.status.admits(row.status) && Fingerprint::of(&self.crawl, &row.key) == fingerprint
     }
@@ -44,7 +44,7 @@ impl StatusFilter {
     pub(crate) const ALLOWED: &str =
         "a status such as `404`, a class from `1xx` to `9xx`, or `none`: without a response";
 
-    fn admits(self, status: Option<u16>) -> bool {
+    pub(crate) fn admits(self, status: Option<u16>) -> bool {
         match self {
             Self::Any => true,
             Self::Absent => status.is_none(),

@@ -19,10 +19,10 @@ use orbweaver_normalizer_dedup::NormalizerDedup;
 use orbweaver_rate_limiter::RateLimiterStage;
 use orbweaver_stage::{Clock, NoEffects, NoJobs, Perform, Runner, Stage, StageError, Worker};
 use orbweaver_store::{
-    CaptureRow, ContentRow, FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError,
-    StoreWriter, Write,
+    CaptureRow, ContentRow, FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, SitePage, Store,
+    StoreError, StoreWriter, Write,
 };
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use tokio::{sync::mpsc::UnboundedSender, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -258,6 +258,20 @@ impl Store for ProcessStore {
         async move {
             self.way().await?;
             self.shared.store.content(content_hash).await
+        }
+        .boxed()
+    }
+
+    fn site_pages<'a>(
+        &'a self,
+        crawl: &'a CrawlName,
+        site: &'a str,
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.site_pages(crawl, site, after, limit).await
         }
         .boxed()
     }

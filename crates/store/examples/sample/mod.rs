@@ -45,7 +45,7 @@ pub(crate) fn writes(number: u64) -> [Vec<Write>; 2] {
     };
     let link = |i| (url(if i < 24 { number / 1000 * 1000 + mix(number * 31 + i) % 1000 } else { mix(i) }), i % 9 == 0);
     let links = LinksOut { fingerprint, at_ms, links: (0..30).map(link).collect() };
-    [vec![Write::Page(Box::new(page))], vec![Write::Links(links)]]
+    [vec![Write::Page { crawl: CrawlName::default(), row: Box::new(page) }], vec![Write::Links(links)]]
 }
 
 /// Writes pages, at most `rate` per second. Returns how long each of them took, in microseconds, sorted.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use orbweaver_messages::Millis;
 use orbweaver_settings::Section as _;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::ExecutionError;
 use scylla::response::PagingState;
@@ -40,13 +40,14 @@ pub use self::config::{CqlConfig, CqlConsistency};
 use self::failure::Failure;
 use self::links::{ChunkColumns, Collected};
 use self::rows::{
-    CaptureColumns, ContentColumns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns, SitePageValues,
+    CaptureColumns, ContentColumns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns, SitePageColumns,
+    SitePageKey,
 };
 use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
 use crate::row::add_capture;
 use crate::{
-    CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError,
+    CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, StoreError,
     StoreMetrics, Write,
 };
 
@@ -107,8 +108,8 @@ impl CqlStore {
 
     async fn put(&self, write: &Write) -> Result<(), StoreError> {
         match write {
-            Write::Page(page) => {
-                let values = &rows::of_page(page)?;
+            Write::Page { crawl, row } => {
+                let values = &rows::of_page(crawl, row)?;
                 let put = |live: Arc<PreparedSession>| async move {
                     live.session.batch(&live.statements.put_page, values).await
                 };
@@ -230,10 +231,10 @@ impl CqlStore {
 
     async fn pages_of(
         &self,
-        site: &str,
+        (crawl, site): (&CrawlName, &str),
         after: Option<Fingerprint>,
         limit: usize,
-    ) -> Result<Vec<Fingerprint>, StoreError> {
+    ) -> Result<Vec<SitePage>, StoreError> {
         let (mut pages, first) = (vec![], after.map_or(0, rows::bucket_of));
         // Every fingerprint is later than no bytes.
         let after = after.map_or_else(Vec::new, |after| after.0.to_vec());
@@ -243,11 +244,11 @@ impl CqlStore {
             if left == 0 {
                 break;
             }
-            let take = |columns: (Vec<u8>,)| {
-                pages.push(rows::fingerprint(&columns.0)?);
+            let take = |columns: SitePageColumns| {
+                pages.push(columns.try_into()?);
                 Ok(ControlFlow::Continue(()))
             };
-            let values = (site, bucket, &after[..], i32::try_from(left).unwrap_or(i32::MAX));
+            let values = (&**crawl, site, bucket, &after[..], i32::try_from(left).unwrap_or(i32::MAX));
             self.each(("site_pages", site), |get| &get.site_pages, &values, take).await?;
         }
         Ok(pages)
@@ -297,12 +298,18 @@ fn other_columns(doing: &str, error: &dyn Display) -> StoreError {
 }
 
 impl Erase for CqlStore {
-    fn erase(&self, fingerprint: Fingerprint, until_ms: Millis) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn erase<'a>(
+        &'a self,
+        crawl: &'a CrawlName,
+        fingerprint: Fingerprint,
+        until_ms: Millis,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let erased_at = rows::last_write_time(until_ms)?;
             // First: once the page is deleted, its site is unknown.
             if let Some(site) = self.site_of(fingerprint).await? {
-                let listed = SitePageValues::new(&site, &fingerprint, erased_at);
+                let (bucket, fingerprint) = (rows::bucket_of(fingerprint), &fingerprint.0[..]);
+                let listed = SitePageKey { crawl, site: &site, bucket, fingerprint, erased_at };
                 self.put_row("deleting a page from the list of its site", |put| &put.unlist, &listed).await?;
             }
             let erase = |live: Arc<PreparedSession>| async move {
@@ -350,10 +357,11 @@ impl Store for CqlStore {
 
     fn site_pages<'a>(
         &'a self,
+        crawl: &'a CrawlName,
         site: &'a str,
         after: Option<Fingerprint>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
-        self.pages_of(site, after, limit).boxed()
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>> {
+        self.pages_of((crawl, site), after, limit).boxed()
     }
 }

@@ -10,13 +10,13 @@
 //! column, which the server removes after `gc_grace_seconds`; reads by key are not affected.
 
 use orbweaver_messages::Millis;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use scylla::value::CqlTimestamp;
 use scylla::{DeserializeRow, SerializeRow};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{CaptureRow, ContentRow, FetchEvent, PageRow, RedirectRow, RobotsRow, StoreError};
+use crate::{CaptureRow, ContentRow, FetchEvent, PageRow, RedirectRow, RobotsRow, SitePage, StoreError};
 
 /// Returns the time of a write, in microseconds.
 pub(super) fn write_time(at_ms: Millis, content: &impl Serialize) -> Result<i64, StoreError> {
@@ -116,20 +116,27 @@ pub(super) struct ContentValues<'a> {
 /// Page in the list of its site.
 #[derive(SerializeRow)]
 pub(super) struct SitePageValues<'a> {
+    crawl: &'a str,
     site: &'a str,
     bucket: i8,
     fingerprint: &'a [u8],
+    /// 0 without a response: null would leave a tombstone per entry in the partition.
+    status: i32,
     /// In microseconds.
     written_at: i64,
 }
 
-impl<'a> SitePageValues<'a> {
-    pub(super) fn new(site: &'a str, fingerprint: &'a Fingerprint, written_at: i64) -> Self {
-        Self { site, bucket: bucket_of(*fingerprint), fingerprint: &fingerprint.0, written_at }
-    }
+/// Key of a page in the list of its site, which is deleted.
+#[derive(SerializeRow)]
+pub(super) struct SitePageKey<'a> {
+    pub(super) crawl: &'a str,
+    pub(super) site: &'a str,
+    pub(super) bucket: i8,
+    pub(super) fingerprint: &'a [u8],
+    pub(super) erased_at: i64,
 }
 
-/// Number of partitions per site.
+/// Number of partitions per crawl and site.
 pub(super) const BUCKETS: i8 = 16;
 
 /// Returns the bucket of a page in the list of its site. Buckets are in the order of the fingerprints.
@@ -138,7 +145,10 @@ pub(super) fn bucket_of(fingerprint: Fingerprint) -> i8 {
 }
 
 /// Returns the values of a page, of the event that it adds to the history, and of its row in the list of its site.
-pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>, SitePageValues<'_>), StoreError> {
+pub(super) fn of_page<'a>(
+    crawl: &'a CrawlName,
+    row: &'a PageRow,
+) -> Result<(PageValues<'a>, FetchValues<'a>, SitePageValues<'a>), StoreError> {
     let too_large = |_| StoreError::Refused(format!("a page of {} bytes cannot be written", row.bytes));
     let (written_at, bytes) = (write_time(row.fetched_at_ms, row)?, i64::try_from(row.bytes).map_err(too_large)?);
     let (fetched_at, status) = (CqlTimestamp(row.fetched_at_ms), row.status.map(i32::from));
@@ -170,7 +180,15 @@ pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>,
         via: row.via.as_deref(),
         written_at,
     };
-    Ok((page, event, SitePageValues::new(&row.site, &row.fingerprint, written_at)))
+    let listed = SitePageValues {
+        crawl,
+        site: &row.site,
+        bucket: bucket_of(row.fingerprint),
+        fingerprint: &row.fingerprint.0,
+        status: status.unwrap_or_default(),
+        written_at,
+    };
+    Ok((page, event, listed))
 }
 
 pub(super) fn of_redirect(row: &RedirectRow) -> Result<RedirectValues<'_>, StoreError> {
@@ -231,7 +249,7 @@ fn status(number: Option<i32>) -> Result<Option<u16>, String> {
     number.map(|number| narrow("status", number)).transpose()
 }
 
-pub(super) fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, String> {
+fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, String> {
     let bytes = bytes.try_into().map_err(|_| format!("the fingerprint has {} bytes instead of 16", bytes.len()))?;
     Ok(Fingerprint(bytes))
 }
@@ -394,5 +412,20 @@ impl TryFrom<ContentColumns> for ContentRow {
     fn try_from(columns: ContentColumns) -> Result<Self, String> {
         let fingerprint = fingerprint(&columns.fingerprint)?;
         Ok(Self { content_hash: columns.content_hash, fingerprint, at_ms: columns.at.0 })
+    }
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct SitePageColumns {
+    fingerprint: Vec<u8>,
+    status: Option<i32>,
+}
+
+impl TryFrom<SitePageColumns> for SitePage {
+    type Error = String;
+
+    fn try_from(columns: SitePageColumns) -> Result<Self, String> {
+        let status = status(columns.status.filter(|status| *status != 0))?;
+        Ok(Self { fingerprint: fingerprint(&columns.fingerprint)?, status })
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Statements {
     pub(super) contents: PreparedStatement,
     /// Site of a page.
     pub(super) page_site: PreparedStatement,
-    /// Pages of a site in one bucket, after a fingerprint.
+    /// Pages of a crawl and site in one bucket, after a fingerprint.
     pub(super) site_pages: PreparedStatement,
 }
 
@@ -44,7 +44,7 @@ const REDIRECT: &str = "fingerprint, source, target, status, at";
 const ROBOTS: &str = "authority, fetched_at, status, body, expires_at";
 const CAPTURE: &str = "fingerprint, at, epoch, file, record_offset, record_length, status, revisit, content_hash";
 const CONTENT: &str = "content_hash, fingerprint, at";
-const SITE_PAGE: &str = "site, bucket, fingerprint";
+const SITE_PAGE: &str = "crawl, site, bucket, fingerprint, status";
 
 /// Number of history events per result page.
 const FETCHES_AT_ONCE: i32 = 1000;
@@ -67,7 +67,7 @@ impl Statements {
             let key = match table {
                 "robots" => "authority",
                 "contents" => "content_hash",
-                "site_pages" => "site",
+                "site_pages" => "crawl",
                 _ => "fingerprint",
             };
             prepare(session, &format!("SELECT {columns} FROM \"{keyspace}\".{table} WHERE {key} = ?{rest}")).await
@@ -91,9 +91,9 @@ impl Statements {
             erase.append_statement(prepare(session, &text).await?);
         }
         erase.set_is_idempotent(true);
-        let unlist = "WHERE site = :site AND bucket = :bucket AND fingerprint = :fingerprint";
-        let unlist = format!("DELETE FROM \"{keyspace}\".site_pages USING TIMESTAMP :written_at {unlist}");
-        let after = " AND bucket = ? AND fingerprint > ? LIMIT ?";
+        let unlist = "WHERE crawl = :crawl AND site = :site AND bucket = :bucket AND fingerprint = :fingerprint";
+        let unlist = format!("DELETE FROM \"{keyspace}\".site_pages USING TIMESTAMP :erased_at {unlist}");
+        let after = " AND site = ? AND bucket = ? AND fingerprint > ? LIMIT ?";
         let mut links = get("links", without_key(LINKS), "").await?;
         links.set_page_size(CHUNKS_AT_ONCE);
         let mut fetches = get("fetches", without_key(FETCH), " LIMIT ?").await?;
@@ -118,7 +118,7 @@ impl Statements {
             captures,
             contents: get("contents", CONTENT, "").await?,
             page_site: get("pages", "site", "").await?,
-            site_pages: get("site_pages", "fingerprint", after).await?,
+            site_pages: get("site_pages", "fingerprint, status", after).await?,
         })
     }
 }

@@ -29,7 +29,7 @@ pub(super) enum Table {
     Captures,
     /// Content hash to the latest fetch with it.
     Contents,
-    /// Site and fingerprint of each page, to nothing.
+    /// Crawl, site and fingerprint of each page, to its status.
     SitePages,
 }
 
@@ -239,9 +239,7 @@ pub(super) fn damaged(table: Table, key: &[u8], reason: String) -> StoreError {
 
 /// Formats table and key for messages: text as text, everything else as hexadecimal digits.
 fn place(table: Table, key: &[u8]) -> String {
-    let text = std::str::from_utf8(key)
-        .ok()
-        .filter(|text| matches!(table, Table::Robots | Table::SitePages) && !text.contains(char::is_control));
+    let text = std::str::from_utf8(key).ok().filter(|text| table == Table::Robots && !text.contains(char::is_control));
     let key = text.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), str::to_owned);
     format!("{}/{key}", table.name())
 }

@@ -28,14 +28,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 use std::thread::JoinHandle;
 
 use futures::future::{BoxFuture, FutureExt, ready};
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{CrawlName, Fingerprint};
 use tokio::sync::{Semaphore, oneshot};
 
 pub use self::creation::remove_unfinished;
 use self::database::{Table, Tables, damaged, failed, unreadable};
 use self::writer::{Request, Row, Writer};
 use crate::row::add_capture;
-use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
+use crate::{
+    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, StoreError, Write,
+};
 
 /// Maximum size of the queued writes, in bytes.
 const QUEUE_BYTES: usize = 4 << 20;
@@ -169,14 +171,24 @@ impl Shared {
         })
     }
 
-    fn site_pages(&self, site: &str, after: Option<Fingerprint>, limit: usize) -> Result<Vec<Fingerprint>, StoreError> {
-        let at = |fingerprint| encoding::site_page_key(site, fingerprint);
+    fn site_pages(
+        &self,
+        (crawl, site): (&CrawlName, &str),
+        after: Option<Fingerprint>,
+        limit: usize,
+    ) -> Result<Vec<SitePage>, StoreError> {
+        let at = |fingerprint| encoding::site_page_key(crawl, site, fingerprint);
+        let last = at(Fingerprint([0xff; 16]));
         let first = after.map_or(Bound::Included(at(Fingerprint([0; 16]))), |after| Bound::Excluded(at(after)));
-        let range = (first, Bound::Included(at(Fingerprint([0xff; 16]))));
+        let table = Table::SitePages;
         self.with_tables(|tables| {
-            let pages = tables.keyspace(Table::SitePages).range(range).filter_map(|entry| match entry.key() {
-                Ok(key) => encoding::site_page_of(site, &key).map(Ok),
-                Err(error) => Some(Err(unreadable(Table::SitePages, site.as_bytes(), &error))),
+            let entries = tables.keyspace(table).range((first, Bound::Included(last.clone())));
+            let pages = entries.filter_map(|entry| match entry.into_inner() {
+                Ok((key, value)) => encoding::site_page_of(&last, &key).map(|fingerprint| {
+                    let page = encoding::read_site_page(fingerprint, &value);
+                    page.map_err(|reason| damaged(table, &key, reason))
+                }),
+                Err(error) => Some(Err(unreadable(table, &last, &error))),
             });
             pages.take(limit).collect()
         })
@@ -247,11 +259,12 @@ fn add_rows(rows: &mut Vec<Row>, write: &Write) -> Result<(), StoreError> {
         Err(reason) => Err(StoreError::Refused(format!("a row of {} cannot be written: {reason}", table.name()))),
     };
     let added = match write {
-        Write::Page(page) => {
-            // The page is first: while it cannot be compared with the stored one, it is not listed.
+        Write::Page { crawl, row: page } => {
+            // The page is first: the writer lists it if it is the newest.
             rows.push(row(Table::Pages, &page.fingerprint.0, page.fetched_at_ms, encoding::write_page(page))?);
-            let key = encoding::site_page_key(&page.site, page.fingerprint);
-            row(Table::SitePages, &key, page.fetched_at_ms, Ok(encoding::write_site_page(page.fetched_at_ms)))
+            let key = encoding::site_page_key(crawl, &page.site, page.fingerprint);
+            let value = encoding::write_site_page(page.status);
+            Ok(Row { table: Table::SitePages, key, value, at_ms: page.fetched_at_ms })
         }
         Write::Links(links) => row(Table::Links, &links.fingerprint.0, links.at_ms, encoding::write_links(links)),
         Write::Redirect(redirect) => {
@@ -321,12 +334,13 @@ impl Store for FjallStore {
 
     fn site_pages<'a>(
         &'a self,
+        crawl: &'a CrawlName,
         site: &'a str,
         after: Option<Fingerprint>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
-        let (shared, site) = (Arc::clone(&self.shared), site.to_owned());
-        on_pool(move || shared.site_pages(&site, after, limit))
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>> {
+        let (shared, crawl, site) = (Arc::clone(&self.shared), crawl.clone(), site.to_owned());
+        on_pool(move || shared.site_pages((&crawl, &site), after, limit))
     }
 }
 

@@ -143,13 +143,21 @@ fn gather(first: Request, queue: &Receiver<Request>) -> Vec<Request> {
 ///
 /// Of two fetches of a page, the older one goes to the history: a page that is fetched once, as most are, takes one
 /// key.
+///
+/// The entry of a page in the list of its site follows the page: it is put if the page is, and is not there already. The list
+/// is not searched for the entry of a page that was never written.
 fn stage(tables: &Tables, rows: Vec<Row>, puts: &mut Puts) -> Result<(), StoreError> {
+    let mut page = Page::Older;
     for row in rows {
-        if let Some((there_ms, there)) = there(tables, &row, puts)? {
-            // All of it is in the key.
-            if row.table == Table::SitePages {
-                continue;
+        if row.table == Table::SitePages {
+            if page == Page::First || page == Page::Newest && !is_there(tables, &row, puts)? {
+                puts[row.table as usize].insert(row.key, (row.at_ms, row.value));
             }
+            continue;
+        }
+        page = Page::First;
+        if let Some((there_ms, there)) = there(tables, &row, puts)? {
+            page = if there_ms > row.at_ms { Page::Older } else { Page::Newest };
             if row.table == Table::Pages && there_ms != row.at_ms {
                 let older: &[u8] = if there_ms > row.at_ms { &row.value } else { &there };
                 let event = encoding::event_of(&row.key, older);
@@ -163,6 +171,23 @@ fn stage(tables: &Tables, rows: Vec<Row>, puts: &mut Puts) -> Result<(), StoreEr
         puts[row.table as usize].insert(row.key, (row.at_ms, row.value));
     }
     Ok(())
+}
+
+/// The row before an entry of a list, which is that of its page: among those of the same page that were written before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Page {
+    First,
+    Newest,
+    Older,
+}
+
+/// Returns whether an entry of a list is staged or stored as it is.
+fn is_there(tables: &Tables, row: &Row, puts: &Puts) -> Result<bool, StoreError> {
+    if let Some((_, value)) = puts[row.table as usize].get(&row.key) {
+        return Ok(*value == row.value);
+    }
+    let stored = tables.keyspace(row.table).get(&row.key).map_err(|error| unreadable(row.table, &row.key, &error))?;
+    Ok(stored.is_some_and(|value| *value == *row.value))
 }
 
 /// Returns the staged or stored row of a key, with its time. On a first visit, the filters detect its absence in less

@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use orbweaver_stage::ScriptedClock;
-use orbweaver_store::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, Write};
-use orbweaver_url::{Fingerprint, Url};
+use orbweaver_store::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, SitePage, Write};
+use orbweaver_url::{CrawlName, Fingerprint, Url};
 use prometheus::IntGauge;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -61,6 +61,16 @@ impl Store for AwayStore {
     }
 
     fn content<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<ContentRow>, StoreError>> {
+        not_asked()
+    }
+
+    fn site_pages<'a>(
+        &'a self,
+        _: &'a CrawlName,
+        _: &'a str,
+        _: Option<Fingerprint>,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>> {
         not_asked()
     }
 }

@@ -173,7 +173,7 @@ async fn erase(log: &dyn Log, store: &impl Erase, name: &CrawlName, until_ms: Mi
             if !is_of_crawl && !is_page_of(store, name, fingerprint).await? {
                 return Ok(0);
             }
-            store.erase(fingerprint, until_ms).await.map(|()| 1).map_err(failed)
+            store.erase(name, fingerprint, until_ms).await.map(|()| 1).map_err(failed)
         });
         let counts: Vec<u64> = deletions.buffer_unordered(CONCURRENT_DELETIONS).try_collect().await?;
         erased += counts.iter().sum::<u64>();

@@ -214,7 +214,7 @@ mod tests {
             depth: 1,
             via: None,
         };
-        store.write(vec![Write::Page(Box::new(row))]).await.unwrap();
+        store.write(vec![Write::Page { crawl: crawl.parse().unwrap(), row: Box::new(row) }]).await.unwrap();
         entry
     }
 

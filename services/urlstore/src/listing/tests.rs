@@ -41,7 +41,10 @@ fn answer(mut listing: Listing, entries: &[(Fingerprint, PageRow)]) -> (Vec<Page
         let (is_last, mut taken) = (found.len() < count, 0);
         for (fingerprint, row) in &found {
             taken += 1;
-            if !listing.add(*fingerprint, Some(row.clone())) {
+            let is_admitted = listing.selection().status.admits(row.status);
+            let has_room =
+                if is_admitted { listing.add(*fingerprint, Some(row.clone())) } else { listing.pass(*fingerprint) };
+            if !has_room {
                 break;
             }
         }
@@ -88,18 +91,21 @@ proptest! {
 
 #[test]
 fn an_answer_reads_a_bounded_number_of_entries_even_if_none_is_selected() {
-    let entries = sorted((0..2500).map(|number| row("shop", number, 200)).collect());
-    let (mut after, mut reads) = (None, vec![]);
-    loop {
-        let (pages, next, read) = answer(Listing::begin(selection("docs", StatusFilter::Any), after, 10), &entries);
-        assert_eq!(pages, []);
-        reads.push(read);
-        after = next;
-        if after.is_none() {
-            break;
+    let reads = |crawl, count, status| {
+        let entries = sorted((0..count).map(|number| row(crawl, number, 200)).collect());
+        let (mut after, mut reads) = (None, vec![]);
+        loop {
+            let (pages, next, read) = answer(Listing::begin(selection("docs", status), after, 10), &entries);
+            assert_eq!(pages, []);
+            reads.push(read);
+            after = next;
+            if after.is_none() {
+                return reads;
+            }
         }
-    }
-    assert_eq!(reads, [1000, 1000, 500]);
+    };
+    assert_eq!(reads("shop", 2500, StatusFilter::Any), [1000, 1000, 500], "their pages are read");
+    assert_eq!(reads("docs", 25_000, StatusFilter::One(404)), [10_000, 10_000, 5000], "their pages are not read");
 }
 
 #[test]

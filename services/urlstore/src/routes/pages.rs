@@ -24,7 +24,7 @@ use crate::{
 /// Pages of a site that a crawl fetched, each with its last known state.
 ///
 /// The order is stable: a page that is stored all the time is listed once, also while the crawl writes others. An answer reads
-/// at most 1,000 pages of the site, of any crawl and status; so it may have few pages or none although more follow.
+/// at most 10,000 entries of the list, of any status; so with a status it may have few pages or none although more follow.
 #[utoipa::path(
     get,
     path = "/v1/pages",
@@ -65,7 +65,9 @@ async fn of(api: &Api, query: Option<&str>) -> Result<PagesAnswer, Problem> {
     if listing.is_unknown() { Err(unknown(listing.selection())) } else { Ok(PagesAnswer::of(listing)) }
 }
 
-fn unknown(Selection { site, .. }: &Selection) -> Problem {
-    let detail = format!("no page of the site {site} is stored; the site of a URL is `state.site` of `/v1/url`");
+fn unknown(Selection { crawl, site, .. }: &Selection) -> Problem {
+    let detail = format!(
+        "no page of the crawl {crawl} and the site {site} is listed; the site of a URL is `state.site` of `/v1/url`"
+    );
     Problem::new(Kind::UnknownSite, detail)
 }

@@ -3,9 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use axum::Router;
-use orbweaver_store::{Erase as _, FjallOptions, FjallStore, MemoryStore, PageRow, Store, Write};
+use orbweaver_store::{
+    Erase as _, FjallOptions, FjallStore, MemoryStore, MeteredStore, PageRow, Store, StoreMetrics, Write,
+};
 use orbweaver_url::{CrawlName, Fingerprint};
 use orbweaver_urlstore::router;
+use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 
 use crate::world::{api, config, get, page, world};
@@ -22,8 +25,10 @@ fn listed(crawl: &str, number: usize) -> PageRow {
     PageRow { fingerprint, site: "list.example".into(), status, ..row }
 }
 
-async fn put(store: &dyn Store, rows: impl IntoIterator<Item = PageRow>) {
-    store.write(rows.into_iter().map(|row| Write::Page(Box::new(row))).collect()).await.unwrap();
+async fn put(store: &dyn Store, crawl: &str, rows: impl IntoIterator<Item = PageRow>) {
+    let crawl = CrawlName::new(crawl).unwrap();
+    let write = |row| Write::Page { crawl: crawl.clone(), row: Box::new(row) };
+    store.write(rows.into_iter().map(write).collect()).await.unwrap();
 }
 
 /// Requests all pages of a list; returns their URLs and the number of requests. `between` runs after each request.
@@ -74,8 +79,8 @@ async fn each_page_of_the_crawl_is_listed_once_and_by_status_alone_if_requested(
     let embedded = Arc::new(FjallStore::open(dir.path(), FjallOptions::default()).unwrap());
     let stores: [Arc<dyn Store>; 2] = [store, embedded];
     for store in stores {
-        put(&*store, (0..300).map(|number| listed("default", number))).await;
-        put(&*store, (0..300).map(|number| listed("docs", 1000 + number))).await;
+        put(&*store, "default", (0..300).map(|number| listed("default", number))).await;
+        put(&*store, "docs", (0..300).map(|number| listed("docs", 1000 + number))).await;
         let router = router(api(store, None, &config()));
         for (query, expected) in [
             ("", urls(0..300)),
@@ -86,7 +91,6 @@ async fn each_page_of_the_crawl_is_listed_once_and_by_status_alone_if_requested(
             ("&status=none", urls((1..300).step_by(10))),
             ("&status=2xx&limit=50", urls((0..300).filter(|number| number % 10 > 1))),
             ("&status=500", urls([])),
-            ("&crawl=unknown", urls([])),
         ] {
             let (found, _) = all(&router, &format!("site=list.example{query}"), async || {}).await;
             assert_eq!(found.iter().cloned().collect::<BTreeSet<_>>(), expected, "{query}");
@@ -98,16 +102,17 @@ async fn each_page_of_the_crawl_is_listed_once_and_by_status_alone_if_requested(
 #[tokio::test]
 async fn pages_that_stay_are_listed_once_while_others_are_written_and_deleted() {
     let store = Arc::new(MemoryStore::new());
-    put(&*store, (0..200).map(|number| listed("default", number))).await;
+    put(&*store, "default", (0..200).map(|number| listed("default", number))).await;
     let router = router(api(store.clone(), None, &config()));
     let number = std::sync::atomic::AtomicUsize::new(200);
     let write = async || {
         let added = number.fetch_add(10, std::sync::atomic::Ordering::Relaxed);
         if added < 500 {
-            put(&*store, (added..added + 10).map(|number| listed("default", number))).await;
-            put(&*store, (0..50).map(|number| PageRow { fetched_at_ms: 20, ..listed("default", number) })).await;
+            put(&*store, "default", (added..added + 10).map(|number| listed("default", number))).await;
+            put(&*store, "default", (0..50).map(|number| PageRow { fetched_at_ms: 20, ..listed("default", number) }))
+                .await;
             let gone = listed("default", 150 + (added - 200) / 10).fingerprint;
-            store.erase(gone, 30).await.unwrap();
+            store.erase(&CrawlName::default(), gone, 30).await.unwrap();
         }
     };
     let (found, _) = all(&router, "site=list.example&limit=9", write).await;
@@ -117,24 +122,36 @@ async fn pages_that_stay_are_listed_once_while_others_are_written_and_deleted() 
 }
 
 #[tokio::test]
-async fn a_request_that_selects_nothing_reads_a_thousand_pages_and_has_a_cursor() {
+async fn a_request_that_selects_nothing_reads_ten_thousand_entries_and_has_a_cursor() {
     let store = Arc::new(MemoryStore::new());
-    put(&*store, (0..2500).map(|number| listed("docs", number))).await;
-    put(&*store, [listed("default", 7)]).await;
-    let router = router(api(store, None, &config()));
+    put(&*store, "default", (0..25_000).map(|number| PageRow { status: Some(200), ..listed("default", number) })).await;
+    put(&*store, "default", [PageRow { fetched_at_ms: 20, status: Some(404), ..listed("default", 7) }]).await;
+    let registry = Registry::new();
+    let metered = MeteredStore::new(store, StoreMetrics::register(&registry).unwrap());
+    let router = router(api(Arc::new(metered), None, &config()));
     let first = get(&router, "/v1/pages?site=list.example&status=500").await.json();
     assert_eq!(first["pages"], json!([]));
     assert!(first["next"].is_string());
     assert_eq!(all(&router, "site=list.example&status=500", async || {}).await, (vec![], 3));
-    let (found, requests) = all(&router, "site=list.example&limit=1", async || {}).await;
+    assert_eq!(pages_read(&registry), 0);
+    let (found, requests) = all(&router, "site=list.example&status=404&limit=1", async || {}).await;
     assert_eq!(found, ["https://list.example/7"]);
     assert!((3..=4).contains(&requests), "{requests}");
+    assert_eq!(pages_read(&registry), 1);
+}
+
+/// Returns the number of pages that were read from a metered store.
+fn pages_read(registry: &Registry) -> u64 {
+    let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("orbweaver_store_request_seconds_count{operation=\"page\"} "));
+    line.unwrap().parse().unwrap()
 }
 
 #[tokio::test]
 async fn a_cursor_of_another_list_or_none_at_all_is_refused() {
     let store = Arc::new(MemoryStore::new());
-    put(&*store, (0..20).map(|number| listed("default", number))).await;
+    put(&*store, "default", (0..20).map(|number| listed("default", number))).await;
     let router = router(api(store, None, &config()));
     let target = |query: &str| format!("/v1/pages?limit=2&{query}");
     let own = "site=list.example&status=2xx";
@@ -164,10 +181,11 @@ async fn a_cursor_of_another_list_or_none_at_all_is_refused() {
 #[tokio::test]
 async fn a_site_of_which_nothing_is_stored_is_unknown_and_a_host_is_no_site() {
     let store = Arc::new(MemoryStore::new());
-    put(&*store, [listed("default", 1)]).await;
+    put(&*store, "default", [listed("default", 1)]).await;
     let router = router(api(store, None, &config()));
     let unknown = get(&router, "/v1/pages?site=www.list.example").await;
     assert_eq!((unknown.status, &unknown.json()["type"]), (404, &json!("urn:orbweaver:problem:unknown-site")));
     assert!(unknown.json()["detail"].as_str().unwrap().contains("www.list.example"));
+    assert_eq!(get(&router, "/v1/pages?site=list.example&crawl=docs").await.status, 404);
     assert_eq!(get(&router, "/v1/pages?site=list.example&status=500").await.status, 200);
 }

@@ -12,7 +12,7 @@ use orbweaver_store::{
     CaptureRow, ContentRow, FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError,
     Write,
 };
-use orbweaver_url::{Fingerprint, Keying, Policy};
+use orbweaver_url::{CrawlName, Fingerprint, Keying, Policy};
 use orbweaver_urlstore::{Api, Archive, Sources, UrlstoreConfig, UrlstoreMetrics, identity::Identity, router};
 use orbweaver_warc::{Capture, Info, Protocol, WarcWriter};
 use serde_json::Value;
@@ -51,11 +51,15 @@ pub(crate) fn page(url: &str, at_ms: i64) -> PageRow {
     }
 }
 
+fn page_write(row: PageRow) -> Write {
+    Write::Page { crawl: CrawlName::default(), row: Box::new(row) }
+}
+
 pub(crate) fn redirect(from: &str, to: &str) -> [Write; 2] {
     let row = PageRow { outcome: "redirected".to_owned(), status: Some(301), content_hash: None, ..page(from, 50) };
     let redirect =
         RedirectRow { fingerprint: row.fingerprint, from: row.url.clone(), to: to.to_owned(), status: 301, at_ms: 50 };
-    [Write::Redirect(redirect), Write::Page(Box::new(row))]
+    [Write::Redirect(redirect), page_write(row)]
 }
 
 pub(crate) fn capture(url: &str, at_ms: i64, location: (&str, u64, u64)) -> CaptureRow {
@@ -111,19 +115,19 @@ pub(crate) async fn fill(store: &dyn Store, dir: &Path) {
     let links = (0..5).map(|number| (format!("https://{number}.example/"), number == 3)).collect();
     let unchanged = PageRow { outcome: "unchanged".to_owned(), ..page(a, 30) };
     let mut writes = vec![
-        Write::Page(Box::new(page(a, 10))),
-        Write::Page(Box::new(PageRow { status: None, outcome: "gone".to_owned(), ..page(a, 20) })),
-        Write::Page(Box::new(unchanged)),
+        page_write(page(a, 10)),
+        page_write(PageRow { status: None, outcome: "gone".to_owned(), ..page(a, 20) }),
+        page_write(unchanged),
         Write::Links(LinksOut { fingerprint: fingerprint(a), at_ms: 10, links }),
         Write::Capture(CaptureRow { content_hash: Some("ab".to_owned()), ..capture(a, 10, at(0)) }),
         Write::Capture(CaptureRow { is_revisit: true, ..capture(a, 30, (FILE, 1, 1)) }),
-        Write::Page(Box::new(page("https://large.example/", 10))),
+        page_write(page("https://large.example/", 10)),
         Write::Capture(capture("https://large.example/", 10, at(1))),
-        Write::Page(Box::new(page("https://open.example/", 10))),
+        page_write(page("https://open.example/", 10)),
         Write::Capture(capture("https://open.example/", 10, ("default/default-b.warc.gz", 0, 10))),
-        Write::Page(Box::new(page("https://damaged.example/", 10))),
+        page_write(page("https://damaged.example/", 10)),
         Write::Capture(capture("https://damaged.example/", 10, (FILE, 3, 10))),
-        Write::Page(Box::new(page("https://plain.example/", 10))),
+        page_write(page("https://plain.example/", 10)),
     ];
     writes.extend(redirect("https://old.example/", "https://a.example/#top"));
     writes.extend(redirect("https://left.example/", "https://right.example/"));
@@ -242,10 +246,11 @@ impl Store for Failing {
 
     fn site_pages<'a>(
         &'a self,
+        _: &'a CrawlName,
         _: &'a str,
         _: Option<Fingerprint>,
         _: usize,
-    ) -> BoxFuture<'a, Result<Vec<Fingerprint>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Vec<SitePage>, StoreError>> {
         self.read()
     }
 }

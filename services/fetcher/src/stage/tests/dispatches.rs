@@ -8,15 +8,17 @@ use crate::robots::NO_DISPATCH;
 fn a_page_is_stored_then_passed_on_then_its_outcome_told() {
     let mut around = Surroundings::unlimited();
     around.client.on("https://a.example/x", page("<p>hello</p>"));
-    let ready = around.ready("https://a.example/x", 1);
+    let mut ready = around.ready("https://a.example/x", 1);
+    ready.dispatch.context.crawl = "docs".parse().unwrap();
     let origin = around.deliver(&ready);
     around.settle();
 
-    let [Durable::Row(Write::Page(row)), Durable::Record(page_record), Durable::Record(outcome_record)] =
+    let [Durable::Row(Write::Page { crawl, row }), Durable::Record(page_record), Durable::Record(outcome_record)] =
         &around.durable[..]
     else {
         panic!("{:?}", around.durable)
     };
+    assert_eq!(*crawl, ready.dispatch.context.crawl);
     assert_eq!((row.outcome.as_str(), row.status, row.etag.as_deref()), ("fetched", Some(200), Some("\"e\"")));
     assert_eq!(page_record.tp, TopicPartition::new(topic::PAGES, origin.tp.partition));
     assert_eq!(page_record.value.as_deref(), Some(&b"<p>hello</p>"[..]));
@@ -81,8 +83,12 @@ fn a_redirect_goes_to_its_sites_partition_with_its_chain_before_its_outcome() {
     ready.dispatch.context.sighting = DiscoveryKind::Seed;
     around.deliver(&ready);
     around.settle();
-    let [Durable::Row(Write::Redirect(row)), Durable::Row(Write::Page(_)), Durable::Record(found), Durable::Record(_)] =
-        &around.durable[..]
+    let [
+        Durable::Row(Write::Redirect(row)),
+        Durable::Row(Write::Page { .. }),
+        Durable::Record(found),
+        Durable::Record(_),
+    ] = &around.durable[..]
     else {
         panic!("{:?}", around.durable)
     };

@@ -119,7 +119,7 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
         assert_eq!((outcome.requested_at_ms, outcome.answered_at_ms), (Some(START), Some(START)), "its own request");
         assert_eq!(outcome.retry_at_ms, (!last_attempt).then_some(until_ms + 1000));
         let rows = around.durable.iter().filter_map(|durable| match durable {
-            Durable::Row(Write::Page(row)) => Some(row.status),
+            Durable::Row(Write::Page { row, .. }) => Some(row.status),
             _ => None,
         });
         assert_eq!(rows.collect::<Vec<_>>(), if last_attempt { vec![Some(503)] } else { vec![] });

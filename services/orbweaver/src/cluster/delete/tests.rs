@@ -31,7 +31,7 @@ async fn fetched(store: &MemoryStore, crawl: &str, url: &str) -> Fingerprint {
         depth: 1,
         via: None,
     };
-    store.write(vec![Write::Page(Box::new(row))]).await.unwrap();
+    store.write(vec![Write::Page { crawl: name(crawl), row: Box::new(row) }]).await.unwrap();
     fingerprint
 }
 
@@ -63,6 +63,8 @@ async fn everything_that_is_stored_about_the_urls_of_a_crawl_is_deleted_and_noth
         left.push(store.page(fingerprint).await.unwrap().is_some());
     }
     assert_eq!(left, [false, false, true, true]);
+    let listed = async |crawl| store.site_pages(&name(crawl), "a.org", None, 10).await.unwrap().len();
+    assert_eq!((listed("docs").await, listed("news").await), (0, 2));
     assert_eq!(store.redirect(source).await.unwrap(), None);
     assert_eq!(erase(&log, &store, &name("docs"), 20).await.unwrap(), 2, "again; the mixed batch shows no page of it");
 }
