@@ -11,7 +11,7 @@ use crate::{
 
 /// Maximum number of pages of a list that are read concurrently.
 const CONCURRENCY: usize = 16;
-/// Number of pages after which other requests have their turn: an embedded store reads pages on the threads that serve all
+/// Number of pages after which other requests may continue: an embedded store reads pages on the threads that serve all
 /// requests, these in about a millisecond.
 const AT_A_STRETCH: usize = 100;
 

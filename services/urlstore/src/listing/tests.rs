@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::selection::StatusFilter;
 
 fn selection(crawl: &str, status: StatusFilter) -> Selection {
     Selection { crawl: crawl.parse().unwrap(), site: "a.example".into(), status }
