@@ -9,8 +9,8 @@ use axum::{
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use orbweaver_store::{
-    CaptureRow, ContentRow, FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError,
-    Write,
+    CaptureRow, ContentRow, FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, SitePage, Store,
+    StoreError, Write,
 };
 use orbweaver_url::{CrawlName, Fingerprint, Keying, Policy};
 use orbweaver_urlstore::{Api, Archive, Sources, UrlstoreConfig, UrlstoreMetrics, identity::Identity, router};
