@@ -66,7 +66,11 @@ impl FetcherStage {
             return self.queue(active, at);
         }
         let key = profile.robots_key(&active.url);
-        match self.robots.get(&key, at.now) {
+        let known = self.robots.get(&key, at.now);
+        if !matches!(known, None | Some((CachedRobots::Redirected(..), _))) {
+            self.metrics.robots_found("memory");
+        }
+        match known {
             // The last request failed, and its retry is not due yet.
             Some((CachedRobots::Failing(_), until_ms)) => self.defer(&active, Reason::RobotsUnreachable, until_ms, at),
             None | Some((CachedRobots::Redirected(..), _)) => self.look_up(key, active, at),
