@@ -100,7 +100,7 @@ mod tests {
             let expected = json!({ "text": &texts.text, "option": &texts.option });
             let written = serde_json::to_string(&texts).unwrap();
             prop_assert!(written.contains(&serde_json::to_string(&texts.text).unwrap()));
-            prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), expected.clone());
+            prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&written).unwrap(), &expected);
             prop_assert_eq!(serde_json::to_string(&expected).unwrap().len(), written.len());
             prop_assert_eq!(serde_json::to_value(&texts).unwrap(), expected);
         }
