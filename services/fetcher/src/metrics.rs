@@ -87,7 +87,7 @@ pub(crate) const ADDRESS_DEFERRALS: &str = "orbweaver_fetcher_address_deferrals_
 /// Number of times that the process was found to have been suspended. Alert: any.
 pub(crate) const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
-/// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
+/// Labels of [`REQUESTS`] (with the words of failures), [`ROBOTS_LOOKUPS`] and [`ROBOTS`].
 const STATUSES: [&str; 7] = ["2xx", "3xx", "403", "429", "4xx", "5xx", "other"];
 const SOURCES: [&str; 3] = ["memory", "store", "site"];
 const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
