@@ -283,6 +283,24 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn responses_have_the_class_of_their_status_and_refusals_one_of_their_own() {
+        let mut attempt = Attempt {
+            requested_at_ms: 0,
+            answered_at_ms: 0,
+            ended_at_ms: 0,
+            measured: Measured::default(),
+            result: Err(FetchError::Dns),
+        };
+        assert_eq!(class_of(&attempt), "dns");
+        for (status, class) in
+            [(204, "2xx"), (304, "3xx"), (403, "403"), (404, "4xx"), (429, "429"), (503, "5xx"), (999, "other")]
+        {
+            attempt.result = Ok(HttpResponse { status, ..HttpResponse::default() });
+            assert_eq!(class_of(&attempt), class, "{status}");
+        }
+    }
+
+    #[test]
     fn what_has_not_happened_yet_is_counted_as_zero() {
         assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (18, FINDINGS.len()));
         assert_eq!(labels(ROBOTS_LOOKUPS).len(), SOURCES.len());
