@@ -28,6 +28,10 @@ pub(crate) fn text(outline: &Outline, selection: &Selection) -> String {
     }
     let length = out.trim_end().len();
     out.truncate(length);
+    // Empty rows at the start of a table; the tabs of empty cells before the first word remain.
+    let before_words = out.len() - out.trim_start().len();
+    let empty_rows = out[..before_words].rfind('\n').map_or(0, |newline| newline + 1);
+    out.drain(..empty_rows);
     out
 }
 

@@ -153,6 +153,15 @@ fn a_table_has_a_line_per_row_and_a_tab_between_cells() {
 }
 
 #[test]
+fn text_begins_with_the_first_row_that_has_any() {
+    let text = |rows: &str| MainText::whole(&format!("<table>{rows}</table>")).text();
+    assert_eq!(text("<tr><td><tr><th>Port<th>Ships"), "Port\tShips");
+    assert_eq!(text("<tr><td><td><tr><td><tr><th><th>Ships<tr><td>North<td>12"), "\tShips\nNorth\t12");
+    assert_eq!(MainText::whole("<table><tr><td></table><p>end").text(), "end");
+    assert_eq!(MainText::whole("<pre>  one\n two</pre>").text(), "  one\n two");
+}
+
+#[test]
 fn lists_are_nested_in_markdown_and_lines_in_text() {
     let page = MainText::whole("<ul><li>one<ol start=3><li>three<li>four</ol><li>two</ul><p>end");
     assert_eq!(page.text(), "one\nthree\nfour\ntwo\n\nend");

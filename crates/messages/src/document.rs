@@ -3,7 +3,7 @@
 use orbweaver_url::{CrawlName, Fingerprint, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Facts, SeedMetadata, TextSignature, Truncated, is_default};
+use crate::{Facts, SeedMetadata, TextSignature, Truncated, is_default, json_text};
 
 /// Record header with a document's fingerprint, as text, so that consumers can select documents without parsing all.
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
@@ -97,15 +97,16 @@ pub struct Document {
     /// Title of the page, white space folded; empty if there is none.
     pub title: String,
     /// Text of the page, white space folded.
+    #[serde(serialize_with = "json_text::serialize")]
     pub text: String,
     /// Whether the page has no content without a browser, whose scripts would make it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub needs_render: bool,
     /// Text of the page without navigation and other boilerplate, if requested: paragraphs, separated by empty lines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "json_text::serialize_option")]
     pub main_text: Option<String>,
     /// That text as Markdown (CommonMark, with tables and strikethrough), if requested; its links are absolute.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "json_text::serialize_option")]
     pub markdown: Option<String>,
     /// Links of the page, in order.
     pub links: Vec<DocumentLink>,
@@ -161,7 +162,7 @@ pub struct Document {
     /// xxh3-128 of the decoded bytes as read, in hexadecimal digits.
     pub content_hash: String,
     /// Decoded body, if requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "json_text::serialize_option")]
     pub html: Option<String>,
     /// Signature of the main text, if near duplicates are marked and the text is not too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ mod dispatch;
 mod document;
 mod facts;
 mod frontier_url;
+mod json_text;
 mod metadata;
 mod order;
 mod outcome;

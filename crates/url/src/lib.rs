@@ -7,6 +7,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `read` | parsing of a text into the URL as found; [`UrlError`], [`MAX_URL_BYTES`] |
+//! | `plain` | links that need no parser |
 //! | `unmapped`, `drive`, `respell` | corrections where the crate `url` deviates from the URL Standard |
 //! | `policy` | the rules of the canonical form, each with its reason; the presets; a policy as text |
 //! | `canonical` | the canonical form under a policy's rules |
@@ -25,6 +26,7 @@ mod fingerprint;
 mod names;
 mod parameters;
 mod path;
+mod plain;
 mod policy;
 mod query;
 mod read;
@@ -37,6 +39,7 @@ pub use canonical::canonical_text;
 pub use describe::{Description, Keying, describe};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use names::{CrawlName, CrawlNameError, MAX_CRAWL_NAME_BYTES, SiteName};
+pub use plain::resolve_plain;
 pub use policy::{Policy, PolicyError, Rule};
 pub use read::{MAX_URL_BYTES, QueryEncoding, UrlError, parse, parse_seed, resolve, resolve_encoded};
 pub use site::{MAX_WIDE_DOMAINS, SUFFIX_LIST_VERSION, WideDomains, WideDomainsError, is_dns_name, site_of};

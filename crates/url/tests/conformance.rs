@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use orbweaver_url::{Policy, Rule, Url, UrlError, parse, resolve, resolve_encoded, site_of};
+use orbweaver_url::{Policy, Rule, Url, UrlError, parse, resolve, resolve_encoded, resolve_plain, site_of};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -20,6 +20,15 @@ struct Vector {
     document_encoding: Option<String>,
 }
 
+/// Resolves a link, without the parser too if it needs none.
+fn resolve_both_ways(base: &Url, link: &str) -> Result<Url, UrlError> {
+    let resolved = resolve(base, link);
+    if let Some(plain) = resolve_plain(base, link) {
+        assert_eq!(resolved.as_ref().map(Url::as_str), Ok(&*plain), "{link} at {base}");
+    }
+    resolved
+}
+
 impl Vector {
     fn input(&self) -> &str {
         self.input.as_deref().unwrap_or_default()
@@ -27,7 +36,7 @@ impl Vector {
 
     fn read(&self) -> Result<Url, UrlError> {
         match &self.base {
-            Some(base) => resolve(&parse(base)?, self.input()),
+            Some(base) => resolve_both_ways(&parse(base)?, self.input()),
             None => parse(self.input()),
         }
     }

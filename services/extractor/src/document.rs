@@ -297,6 +297,16 @@ mod tests {
     }
 
     #[test]
+    fn links_on_a_page_with_a_base_of_another_site_are_of_that_site() {
+        let page_says =
+            extracted("<base href=http://b.test/d/><a href=/x>1</a><a href=y>2</a><a href=//a.test/z>3</a>");
+        let records = discovered(&page(), &page_says, None, 7, &ExtractorConfig::default());
+        let summary: Vec<_> = records.iter().map(|r| (&*r.site, r.urls.join(" "))).collect();
+        let of_base = "http://b.test/x http://b.test/d/y".to_owned();
+        assert_eq!(summary, [("a.test", "http://a.test/z".to_owned()), ("b.test", of_base)]);
+    }
+
+    #[test]
     fn a_trail_is_handed_on_and_what_the_page_says_goes_with_the_links_of_its_own_site() {
         let links = "<a href=/x>1</a><a href=http://b.test/>2</a>";
         let found = |page: &Page, text: &str| {

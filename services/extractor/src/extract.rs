@@ -1,7 +1,6 @@
 //! The pure core: from the bytes of a page to its links, text and metadata.
 
-use std::collections::{HashMap, HashSet};
-
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use orbweaver_main_text::{MainText, MarkdownOptions};
 use orbweaver_messages::{
     DiscoveryKind, DocumentLink, Facts, Markdown, Millis, RobotsDirectives, TextSignature, Truncated,
@@ -227,7 +226,8 @@ impl Extracted {
         let kinds = [DiscoveryKind::Link, DiscoveryKind::Sitemap, DiscoveryKind::Update];
         let mut groups: Vec<Followed<'_>> = kinds.into_iter().flat_map(group).collect();
         if self.is_followed(follow_nofollow) {
-            let mut known = HashSet::from([page]);
+            let mut known = HashSet::with_capacity(1 + self.links.len());
+            known.insert(page);
             for link in self.all_links().filter(|link| !link.nofollow || follow_nofollow) {
                 if known.insert(link.url.as_str()) {
                     let kind = if link.is_sitemap { 1 } else { 2 * usize::from(link.is_update) };

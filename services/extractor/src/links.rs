@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use encoding_rs::{EncoderResult, Encoding, ISO_2022_JP, UTF_8};
 use orbweaver_messages::{DocumentLink, LinkKind, Millis};
-use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, WideDomains, resolve_encoded};
+use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, WideDomains, resolve_encoded, resolve_plain};
 use url::Url;
 
 use crate::ExtractorConfig;
@@ -82,6 +82,16 @@ impl<'a> Resolver<'a> {
         url.ok()
     }
 
+    /// Returns the URL of one link and the index of its site; `None` if it is not an http or https URL.
+    fn followable(&mut self, href: &str) -> Option<(String, usize)> {
+        if let Some(url) = resolve_plain(self.base, href) {
+            return Some((url, self.sites.index_of(self.base)));
+        }
+        let url = self.url(href)?;
+        let site = self.sites.index_of(&url);
+        Some((url.into(), site))
+    }
+
     /// Returns `true` if an http or https URL was omitted because it is too long; long `data:` URLs are common.
     fn is_cut(&self, href: &str, error: &UrlError) -> bool {
         let start = &href[..href.floor_char_boundary(MAX_URL_BYTES / 2)];
@@ -101,8 +111,8 @@ impl<'a> Resolver<'a> {
         let mut pass_room = options.pass_limits().1;
         for (index, raw) in raw.into_iter().enumerate() {
             let RawLink { href, text, rel, kind, is_sitemap, modified_ms, is_update } = raw;
-            let Some(url) = self.url(&href) else { continue };
-            let bytes = url.as_str().len();
+            let Some((url, site)) = self.followable(&href) else { continue };
+            let bytes = url.len();
             if bytes > pass_room && !(found.links.is_empty() && found.beyond.is_empty()) {
                 found.read = index;
                 break;
@@ -110,8 +120,6 @@ impl<'a> Resolver<'a> {
             pass_room = pass_room.saturating_sub(bytes);
             room = room.filter(|_| found.links.len() < options.max_links).and_then(|room| room.checked_sub(bytes));
             let nofollow = rel.split(' ').any(|word| word.eq_ignore_ascii_case("nofollow"));
-            let site = self.sites.index_of(&url);
-            let url = String::from(url);
             let link = Link { url, text, rel, kind, nofollow, is_sitemap, modified_ms, is_update, site };
             if room.is_some() {
                 found.links.push(link);

@@ -66,11 +66,15 @@ impl FetcherStage {
             return self.queue(active, at);
         }
         let key = profile.robots_key(&active.url);
-        match self.robots.get(&key, at.now) {
+        let (known, until_ms) = match self.robots.get(&key, at.now) {
+            None | Some((CachedRobots::Redirected(..), _)) => return self.look_up(key, active, at),
+            Some(known) => known,
+        };
+        self.metrics.robots_found("memory");
+        match known {
             // The last request failed, and its retry is not due yet.
-            Some((CachedRobots::Failing(_), until_ms)) => self.defer(&active, Reason::RobotsUnreachable, until_ms, at),
-            None | Some((CachedRobots::Redirected(..), _)) => self.look_up(key, active, at),
-            Some((known, _)) => self.obey(active, &known, at),
+            CachedRobots::Failing(_) => self.defer(&active, Reason::RobotsUnreachable, until_ms, at),
+            known => self.obey(active, &known, at),
         }
     }
 

@@ -17,12 +17,13 @@ use crate::{
     substitute::Substitute,
 };
 
-/// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`, `slow_body`,
-/// `connection`, `body`, `private_address`, `memory`, `proxy`, `internal`). Alert: any `internal`; `proxy` for minutes: the
-/// proxy of a crawl cannot be used, and its URLs wait; `memory` while log and store
-/// are available: raise `fetcher.body_memory`; `slow_body` above a tenth of all: slow sites,
-/// or a `fetcher.min_body_rate` that is too high for the network of the crawler; `dns` or `connect` above half of all, whose cause is more likely the
-/// crawler's network than the sites'.
+/// Requests by result: `2xx` to `5xx` (`403` and `429` apart from the other `4xx`), `other`, or the word of a failure (`dns`,
+/// `connect`, `tls`, `timeout`, `slow_body`, `connection`, `body`, `private_address`, `memory`, `proxy`, `internal`). Alert:
+/// `403` or `429` above a hundredth of all: sites refuse the crawler, or its rate is too high; any `internal`; `proxy` for
+/// minutes: the proxy of a crawl cannot be used, and its URLs wait; `memory` while log and store are available: raise
+/// `fetcher.body_memory`; `slow_body` above a tenth of all: slow sites, or a `fetcher.min_body_rate` that is too high for the
+/// network of the crawler; `dns` or `connect` above half of all, whose cause is more likely the crawler's network than the
+/// sites'.
 pub(crate) const REQUESTS: &str = "orbweaver_fetcher_requests_total";
 /// Time from the start of a request to the end of its response. Alert: the median above ten seconds.
 pub(crate) const REQUEST_SECONDS: &str = "orbweaver_fetcher_request_seconds";
@@ -50,6 +51,9 @@ pub(crate) const SUBSTITUTES: &str = "orbweaver_fetcher_substitutes_total";
 /// Requests for robots.txt by result: `stored`, `redirected`, `failing`, `blocked`, `private`, `unknown_host`,
 /// `stale`. Alert: `failing` above a tenth of all.
 pub(crate) const ROBOTS: &str = "orbweaver_fetcher_robots_total";
+/// Lookups of robots.txt by the source of the answer: `memory`, `store`, or `site` if it has to be requested; dispatches that
+/// wait for the same file count once. Alert: `store` above a tenth of all for hours: raise `fetcher.robots_cache_bytes`.
+pub(crate) const ROBOTS_LOOKUPS: &str = "orbweaver_fetcher_robots_lookups_total";
 /// Outcomes by kind. Alert: `blocked` above a hundredth of all: the crawl rate is too high; `deferred` above a tenth:
 /// rate-limiter and fetcher disagree on the scheduled times.
 pub(crate) const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
@@ -83,8 +87,9 @@ pub(crate) const ADDRESS_DEFERRALS: &str = "orbweaver_fetcher_address_deferrals_
 /// Number of times that the process was found to have been suspended. Alert: any.
 pub(crate) const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
-/// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
-const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
+/// Labels of [`REQUESTS`] (with the words of failures), [`ROBOTS_LOOKUPS`] and [`ROBOTS`].
+const STATUSES: [&str; 7] = ["2xx", "3xx", "403", "429", "4xx", "5xx", "other"];
+const SOURCES: [&str; 3] = ["memory", "store", "site"];
 const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
 #[derive(Debug, Clone)]
 pub struct FetcherMetrics {
@@ -100,6 +105,7 @@ pub struct FetcherMetrics {
     labels: CrawlLabels,
     substitutes: IntCounterVec,
     robots: IntCounterVec,
+    robots_lookups: IntCounterVec,
     outcomes: IntCounterVec,
     refusals: IntCounterVec,
     pub(crate) duplicates: IntCounter,
@@ -138,6 +144,7 @@ impl FetcherMetrics {
             labels: CrawlLabels::default(),
             substitutes: counters!(SUBSTITUTES, "Pages sent instead of the requested ones", &["kind"], registry)?,
             robots: counters!(ROBOTS, "Requests for robots.txt by result", &["finding"], registry)?,
+            robots_lookups: counters!(ROBOTS_LOOKUPS, "Lookups of robots.txt by source", &["source"], registry)?,
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
             refusals: counters!(PURPOSE_REFUSALS, refused, &["purpose", "source"], registry)?,
             duplicates: counter!(DUPLICATES, "Dispatches delivered again and not requested again", registry)?,
@@ -160,6 +167,7 @@ impl FetcherMetrics {
         let classes = STATUSES.into_iter().chain(FetchError::ALL.map(FetchError::reason));
         classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
+        SOURCES.iter().for_each(|source| drop(metrics.robots_lookups.with_label_values(&[source])));
         Substitute::ALL.iter().for_each(|kind| drop(metrics.substitutes.with_label_values(&[kind.reason()])));
         OutcomeKind::ALL.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind.name()])));
         for (purpose, source) in
@@ -197,6 +205,16 @@ impl FetcherMetrics {
         self.robots.with_label_values(&[finding]).inc();
     }
 
+    /// Counts a lookup of a robots.txt that this source has.
+    pub(crate) fn robots_found(&self, source: &str) {
+        self.robots_lookups.with_label_values(&[source]).inc();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn robots_lookups(&self) -> [u64; 3] {
+        SOURCES.map(|source| self.robots_lookups.with_label_values(&[source]).get())
+    }
+
     pub(crate) fn refusal(&self, refusal: PurposeRefusal) {
         let source = refusal.source.name();
         refusal.purposes.iter().for_each(|purpose| self.refusals.with_label_values(&[purpose.name(), source]).inc());
@@ -219,6 +237,8 @@ pub(crate) fn class_of(attempt: &Attempt) -> &'static str {
         Ok(answer) => match answer.status {
             200..=299 => "2xx",
             300..=399 => "3xx",
+            403 => "403",
+            429 => "429",
             400..=499 => "4xx",
             500..=599 => "5xx",
             _ => "other",
@@ -263,8 +283,27 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn responses_have_the_class_of_their_status_and_refusals_one_of_their_own() {
+        let mut attempt = Attempt {
+            requested_at_ms: 0,
+            answered_at_ms: 0,
+            ended_at_ms: 0,
+            measured: Measured::default(),
+            result: Err(FetchError::Dns),
+        };
+        assert_eq!(class_of(&attempt), "dns");
+        for (status, class) in
+            [(204, "2xx"), (304, "3xx"), (403, "403"), (404, "4xx"), (429, "429"), (503, "5xx"), (999, "other")]
+        {
+            attempt.result = Ok(HttpResponse { status, ..HttpResponse::default() });
+            assert_eq!(class_of(&attempt), class, "{status}");
+        }
+    }
+
+    #[test]
     fn what_has_not_happened_yet_is_counted_as_zero() {
-        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (16, FINDINGS.len()));
+        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (18, FINDINGS.len()));
+        assert_eq!(labels(ROBOTS_LOOKUPS).len(), SOURCES.len());
         assert_eq!(
             (labels(OUTCOMES).len(), labels(SUBSTITUTES).len()),
             (OutcomeKind::ALL.len(), Substitute::ALL.len())

@@ -41,9 +41,11 @@ impl FetcherStage {
         if let Some(row) = &row {
             // A row written by a clock that was ahead would apply for longer than its lifetime.
             if row.expires_ms > at.now && row.fetched_at_ms <= at.now.saturating_add(CLOCK_MARGIN_MS) {
+                self.metrics.robots_found("store");
                 return self.apply(key, row, row.expires_ms, at);
             }
         }
+        self.metrics.robots_found("site");
         let Some(lookup) = self.lookups.get_mut(key) else { return };
         if let Some(row) = row {
             lookup.stored_ms = row.fetched_at_ms;

@@ -63,7 +63,8 @@ pub const HELD: &str = "orbweaver_frontier_capped_urls";
 /// cap: one of them does not tail `crawl.control`.
 pub const PAGES: &str = "orbweaver_frontier_capped_pages";
 
-/// Label values of [`OUTCOMES`], created at the start: a sum over kinds without an outcome has to be 0, not absent.
+/// Metrics of the frontier. Values of labels that are known are created at the start: a sum over kinds without an outcome has to
+/// be 0, not absent.
 #[derive(Debug, Clone)]
 pub struct FrontierMetrics {
     pub(crate) waiting: IntGauge,

@@ -60,6 +60,20 @@ fn a_page_with_a_marker_and_text_of_its_own_is_a_page() {
 }
 
 #[test]
+fn the_end_of_a_marker_is_none_without_one_of_its_beginnings() {
+    let link = |href: &str| page("Welcome", &format!("<a href=\"{href}\">more</a>"));
+    for (alone, after) in [
+        ("/forsale/", "https://www.afternic.com"),
+        ("/sgcaptcha/", "/.well-known"),
+        (".captcha-delivery.com/x", "https://geo"),
+        (".captcha-delivery.com/x", "https://ct"),
+    ] {
+        assert_eq!(found(&link(alone)), None, "{alone}");
+        assert!(found(&link(&format!("{alone}{after}{alone}"))).is_some(), "the second time, after {after}");
+    }
+}
+
+#[test]
 fn a_short_page_whose_title_says_that_it_does_not_exist_is_none() {
     let titles = [
         "404 Not Found",

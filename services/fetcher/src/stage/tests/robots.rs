@@ -70,9 +70,11 @@ fn a_stored_robots_txt_is_not_asked_for_again_until_it_expires() {
     around.deliver(&around.ready("https://a.example/no", 1));
     around.request("https://a.example/yes", 2);
     assert_eq!(around.asked(), ["https://a.example/yes"]);
+    around.deliver(&around.ready("https://a.example/no", 4));
     around.pass(10_000);
     around.request("https://a.example/no", 3);
     assert_eq!(around.asked()[1..], [ROBOTS, "https://a.example/no"]);
+    assert_eq!(around.stage.metrics.robots_lookups(), [1, 1, 1], "memory, store and site");
     around.assert_all_complete();
 }
 
