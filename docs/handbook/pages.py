@@ -168,7 +168,7 @@ def main() -> None:
         sys.exit(sys.argv[2] != "html")
     context, book = json.load(sys.stdin)
     try:
-        assemble(Path(context["root"]).parent.parent, items_of(book))
+        assemble(Path(context["root"]).resolve().parents[1], items_of(book))
     except Failure as failure:
         sys.exit(f"pages.py: {failure}")
     json.dump(book, sys.stdout)
