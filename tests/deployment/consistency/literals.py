@@ -18,6 +18,7 @@ FILES = (
     "monitoring/**/*.y*ml",
     "README.md",
     "docs/*.md",
+    "docs/handbook/src/**/*.md",
     "k8s/**/*.md",
     "crates/process/README.md",
     "services/*/README.md",
