@@ -484,6 +484,17 @@ def process():
             "Share of the limit in use. Worry above four fifths.",
         ),
         time_series(
+            "Free disk space",
+            [
+                (
+                    f"{chosen('orbweaver_process_disk_free_bytes')} / {chosen('orbweaver_process_disk_bytes')}",
+                    "{{service}} {{instance}}",
+                )
+            ],
+            "percentunit",
+            "Free share of the disk with the index or the archive of a service. Worry below a tenth.",
+        ),
+        time_series(
             "Uptime",
             [(f"time() - {chosen('process_start_time_seconds')}", "{{service}} {{instance}}")],
             "s",

@@ -51,6 +51,11 @@ def healthy():
         for event in ("assigned", "revoked", "lost"):
             series[s("orbweaver_stage_partition_events_total", service, event=event)] = 0
         series |= histogram("orbweaver_stage_append_seconds", service, {"0.1": 100, "10": 100, "+Inf": 100})
+    for service in ("normalizer-dedup", "frontier", "archiver"):
+        series |= {
+            s("orbweaver_process_disk_bytes", service): 100000000000,
+            s("orbweaver_process_disk_free_bytes", service): 50000000000,
+        }
     for store in ("fetcher", "extractor"):
         series |= {
             s("orbweaver_store_failing", store): 0,
@@ -168,4 +173,5 @@ PLANTS = {
     "ProcessRestarts": ({s("process_start_time_seconds", "fetcher"): "1000+0x180 2000+0x15 2300+0x15 2600+0x30"}, []),
     "VersionSkew": ({s("orbweaver_build_info", "fetcher", version="0.2.0", git="def"): 1}, []),
     "FilesRunOut": ({s("process_open_fds", "fetcher"): 1000}, []),
+    "DiskFull": ({s("orbweaver_process_disk_free_bytes", "frontier"): 9000000000}, []),
 }

@@ -25,6 +25,7 @@
 //! | `clock`, `clock_difference` | detection of wall-clock steps; comparison with the clocks of others at the start |
 //! | `pins` | check of the settings that crawls pin |
 //! | `health`, `readiness`, `http` | probes (decisions are pure) and metrics of them, on one port |
+//! | `disk` | metrics of the disk with the files of the service |
 //! | `logging`, `version` | log output; build information |
 //! | `retention`, [`declared_groups`] | deletion of consumed records; groups that retain them |
 
@@ -38,6 +39,7 @@ mod command;
 pub mod configuration;
 mod connect;
 pub mod declared_groups;
+mod disk;
 mod every_second;
 mod exit;
 mod health;
@@ -55,6 +57,7 @@ mod signals;
 mod version;
 
 pub use client::{cql_settings, kafka_properties};
+pub use disk::{DISK, DISK_FREE};
 pub use every_second::EverySecond;
 pub use exit::ExitReason;
 pub use prepare::configure;

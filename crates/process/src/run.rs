@@ -23,6 +23,7 @@ use crate::{
     command::{self, Command, Program},
     configuration::{Inputs, SettingError, effective, listed},
     connect::{self, Connected},
+    disk,
     health::Health,
     http, logging, pins,
     prepare::{Prepared, configure, prepare},
@@ -111,7 +112,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     tracing::info!(service = S::NAME, version = VERSION, git = GIT, configuration = effective(&settings), "starts");
     let health = Arc::new(Health::new(runner.stall_after, kafka.is_some(), cql.is_some()));
     let registry = Registry::new();
-    let (metrics, store_metrics) = register::<S>(&registry, health.clone())
+    let (metrics, store_metrics) = register(&registry, &service, health.clone())
         .map_err(|error| format!("the metrics cannot be registered: {error}"))?;
     let (listener, address) = http::bind(http.listen).await?;
     tracing::info!(%address, "listening");
@@ -178,11 +179,13 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
 
 fn register<S: Service>(
     registry: &Registry,
+    service: &S,
     health: Arc<Health>,
 ) -> Result<(Metrics, StoreMetrics), prometheus::Error> {
     version::register(registry, S::NAME)?;
     readiness::register(registry, health)?;
     registry.register(Box::new(ProcessCollector::for_self()))?;
+    service.directory().map_or(Ok(()), |directory| disk::register(registry, directory.to_owned()))?;
     // Without a stage its metrics, such as that of open partitions, would be 0 rather than absent.
     let of_stage = if S::HAS_LOG { registry.clone() } else { Registry::new() };
     Ok((Metrics::register(&of_stage)?, StoreMetrics::register(registry)?))

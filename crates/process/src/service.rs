@@ -1,6 +1,6 @@
 //! Interface between a service and its process.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use orbweaver_log::{Log, kafka::KafkaLog};
 use orbweaver_messages::Topic;
@@ -73,6 +73,11 @@ pub trait Service: Sized + Send + 'static {
     /// Returns the wide domains, which are compared with those that crawls pin; `None` for a service that determines no
     /// sites or checks them itself.
     fn wide_domains(&self) -> Option<WideDomains> {
+        None
+    }
+
+    /// Returns the directory with the files of the service, whose disk has metrics.
+    fn directory(&self) -> Option<&Path> {
         None
     }
 

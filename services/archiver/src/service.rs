@@ -1,5 +1,7 @@
 //! The service as a process of a cluster: settings and start.
 
+use std::path::Path;
+
 use orbweaver_messages::topic;
 use orbweaver_process::{Service, ServiceContext, ServiceError, configuration::Settings};
 
@@ -18,6 +20,10 @@ impl Service for ArchiverService {
 
     fn configure(settings: &mut Settings, _: usize) -> Self {
         Self(settings.section())
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.0.directory)
     }
 
     async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {

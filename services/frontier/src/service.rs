@@ -1,6 +1,9 @@
 //! The service in a cluster: its settings, and the components that it runs.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use orbweaver_log::{Log, LogError};
 use orbweaver_messages::Millis;
@@ -36,6 +39,10 @@ impl Service for FrontierService {
         let of_users = Bound { age: retention, bytes: retention_bytes };
         let deleting = Deleting { every: config.delete_interval, of_users };
         Self { config, index_dir: dir.join(Self::NAME), deleting }
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.index_dir)
     }
 
     async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {

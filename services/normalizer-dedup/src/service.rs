@@ -1,5 +1,7 @@
 //! Service in a cluster: settings and setup.
 
+use std::path::Path;
+
 use orbweaver_process::{Service, ServiceContext, ServiceError, State, configuration::Settings};
 use orbweaver_stage::{NoEffects, NoJobs};
 
@@ -22,6 +24,10 @@ impl Service for NormalizerDedupService {
     fn configure(settings: &mut Settings, _: usize) -> Self {
         let State { dir } = settings.section();
         Self { config: Config { creates_default_crawl: true, index_dir: dir.join(Self::NAME), ..settings.section() } }
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.config.index_dir)
     }
 
     async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
