@@ -55,6 +55,16 @@ def crawl():
             "short",
             "Few active sites limit the speed: each is requested at its own interval. Worry when most of the active ones are blocked.",
         ),
+        time_series(
+            "Ready sites",
+            [
+                (quantile(0.5, "orbweaver_frontier_ready_seconds"), "until dispatch, median"),
+                (quantile(0.95, "orbweaver_frontier_ready_seconds"), "until dispatch, 95th"),
+                (f"max({chosen('orbweaver_frontier_oldest_ready_seconds')})", "not dispatched yet, longest"),
+            ],
+            "s",
+            "Time for which sites could have been requested. Near zero, politeness limits the crawl. Worry above ten seconds: fetchers or a later stage do.",
+        ),
     ]
 
 

@@ -25,7 +25,10 @@ impl Disk {
     /// Returns the free and the total bytes. A directory that is not created yet will be on the disk of its parent.
     fn bytes(&self) -> Option<(u64, u64)> {
         let of = |path| statvfs(path).ok().map(|disk| (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize));
-        self.directory.ancestors().map(|path| if path.as_os_str().is_empty() { ".".as_ref() } else { path }).find_map(of)
+        self.directory
+            .ancestors()
+            .map(|path| if path.as_os_str().is_empty() { ".".as_ref() } else { path })
+            .find_map(of)
     }
 }
 
@@ -60,7 +63,10 @@ mod tests {
         let registry = Registry::new();
         register(&registry, directory).unwrap();
         let families = registry.gather();
-        families.iter().map(|family| (family.name().to_owned(), family.get_metric()[0].get_gauge().get_value())).collect()
+        families
+            .iter()
+            .map(|family| (family.name().to_owned(), family.get_metric()[0].get_gauge().get_value()))
+            .collect()
     }
 
     #[test]

@@ -126,14 +126,34 @@ mod tests {
                     assert_eq!(resolve_plain(&base, link).unwrap(), resolve(&base, link).unwrap().as_str(), "{link}");
                 }
             }
-            for link in ["", "#a", "?a", "?", "a", "a/b?c/../d#e", "./", "./?a", "../", "../a", "..//a", ".././../../a.b/"] {
+            for link in
+                ["", "#a", "?a", "?", "a", "a/b?c/../d#e", "./", "./?a", "../", "../a", "..//a", ".././../../a.b/"]
+            {
                 assert_eq!(resolve_plain(&base, link).unwrap(), resolve(&base, link).unwrap().as_str(), "{link}");
             }
             let long = format!("/{}", "a".repeat(MAX_URL_BYTES));
             let long_fragment = format!("#{}", "a".repeat(MAX_URL_BYTES));
             for link in [
-                "//h/a", "/a//b", "/a/../b", "/.", "/%2e/a", "/c:/a", "/a b", "/a#!b", "#\t!b", "/é", "/a?'", "/a\\b", "..",
-                ".a", "a/./b", "a:b", "a b", "?'", &long, &long_fragment,
+                "//h/a",
+                "/a//b",
+                "/a/../b",
+                "/.",
+                "/%2e/a",
+                "/c:/a",
+                "/a b",
+                "/a#!b",
+                "#\t!b",
+                "/é",
+                "/a?'",
+                "/a\\b",
+                "..",
+                ".a",
+                "a/./b",
+                "a:b",
+                "a b",
+                "?'",
+                &long,
+                &long_fragment,
             ] {
                 assert_eq!(resolve_plain(&base, link), None, "{link}");
             }

@@ -103,7 +103,8 @@ impl Bench {
 
     fn dispatch(&mut self, now: Millis) -> Vec<Dispatch> {
         self.decide(now, |partition, turn| partition.dispatch(turn)).unwrap();
-        let dispatch = |decision| if let Decision::Dispatch(dispatch) = decision { Some(*dispatch) } else { None };
+        let dispatch =
+            |decision| if let Decision::Dispatch { dispatch, .. } = decision { Some(*dispatch) } else { None };
         self.out.drain(..).filter_map(dispatch).collect()
     }
 

@@ -15,7 +15,12 @@ pub enum Decision {
     /// The record stays in the index and completes when its URL ends.
     Park(Origin),
     /// A URL is leased.
-    Dispatch(Box<Dispatch>),
+    Dispatch {
+        /// The dispatch.
+        dispatch: Box<Dispatch>,
+        /// Time for which its site was ready, in milliseconds.
+        ready_ms: Millis,
+    },
     /// A visit found this change of a page. It is appended before the record or the tombstone that follows the visit.
     Change(Box<PageChange>),
     /// A site has this number of pages now. Appended before the record or the tombstone that follows the visit.

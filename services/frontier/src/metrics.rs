@@ -1,12 +1,15 @@
 //! Metric names, and alert conditions.
 
-use orbweaver_messages::{ChangeKind, Outcome, OutcomeKind};
+use std::time::Duration;
+
+use orbweaver_messages::{ChangeKind, Millis, Outcome, OutcomeKind};
 use orbweaver_scope::{CrawlLabels, LABELLED_CRAWLS, RuleRejection};
 use orbweaver_url::CrawlName;
 use prometheus::{
-    IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, register_int_counter_vec_with_registry as counters,
-    register_int_counter_with_registry as counter, register_int_gauge_vec_with_registry as gauges,
-    register_int_gauge_with_registry as gauge,
+    Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    register_gauge_with_registry as float, register_histogram_with_registry as histogram,
+    register_int_counter_vec_with_registry as counters, register_int_counter_with_registry as counter,
+    register_int_gauge_vec_with_registry as gauges, register_int_gauge_with_registry as gauge,
 };
 
 use crate::{UpdateCounts, pages::CapStatus, partition::TRAP, site_pages::SITE_CAP};
@@ -19,6 +22,12 @@ pub const LEASED: &str = "orbweaver_frontier_leased_urls";
 pub const SITES: &str = "orbweaver_frontier_active_sites";
 /// Dispatches. Alert: no increase while URLs are queued and sites are not paused.
 pub const DISPATCHED: &str = "orbweaver_frontier_dispatches_total";
+/// Time for which a site could have been requested before its dispatch, because the dispatches in flight were at their limit.
+/// Near zero, politeness limits the crawl. Alert: the median above ten seconds for an hour: the pipeline does; add fetchers, or
+/// raise `frontier.max_outstanding`.
+pub const READY_SECONDS: &str = "orbweaver_frontier_ready_seconds";
+/// Longest such time of a site that is not dispatched yet, updated every few seconds. Alert: above an hour.
+pub const OLDEST_READY: &str = "orbweaver_frontier_oldest_ready_seconds";
 /// Outcomes by kind. Alert: a growing share of `retry`, `blocked` and `gone`.
 pub const OUTCOMES: &str = "orbweaver_frontier_outcomes_total";
 /// Outcomes by crawl and kind (label `crawl`: the first hundred crawls, then `other`), each from its first one on. Alert: none.
@@ -70,7 +79,9 @@ pub struct FrontierMetrics {
     pub(crate) waiting: IntGauge,
     pub(crate) leased: IntGauge,
     pub(crate) sites: IntGauge,
-    pub(crate) dispatched: IntCounter,
+    dispatched: IntCounter,
+    ready: Histogram,
+    pub(crate) oldest_ready: Gauge,
     outcomes: IntCounterVec,
     crawl_outcomes: IntCounterVec,
     crawl_urls: IntGaugeVec,
@@ -93,11 +104,15 @@ pub struct FrontierMetrics {
 impl FrontierMetrics {
     /// Creates the metrics and registers them.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let buckets = vec![0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
+        let ready = "Time for which a site could have been requested before its dispatch";
         let metrics = Self {
             waiting: gauge!(WAITING, "Queued URLs, including leased ones", registry)?,
             leased: gauge!(LEASED, "Dispatches without an outcome", registry)?,
             sites: gauge!(SITES, "Sites with queued URLs", registry)?,
             dispatched: counter!(DISPATCHED, "Dispatches", registry)?,
+            ready: histogram!(READY_SECONDS, ready, buckets, registry)?,
+            oldest_ready: float!(OLDEST_READY, "Longest time for which a site has been ready", registry)?,
             outcomes: counters!(OUTCOMES, "Outcomes by kind", &["kind"], registry)?,
             crawl_outcomes: counters!(CRAWL_OUTCOMES, "Outcomes by crawl and kind", &["crawl", "kind"], registry)?,
             crawl_urls: gauges!(CRAWL_URLS, "Queued URLs by crawl, including leased ones", &["crawl"], registry)?,
@@ -131,6 +146,12 @@ impl FrontierMetrics {
         for (result, number) in by_result {
             self.listed_updates.with_label_values(&[result]).inc_by(number);
         }
+    }
+
+    /// Counts a dispatch to a site that was ready for this time, in milliseconds.
+    pub(crate) fn dispatched(&self, ready_ms: Millis) {
+        self.dispatched.inc();
+        self.ready.observe(seconds(ready_ms));
     }
 
     /// Counts an outcome.
@@ -167,6 +188,11 @@ impl FrontierMetrics {
     pub(crate) fn show_versions<'a>(&self, versions: impl Iterator<Item = (&'a CrawlName, u64)>) {
         show(&self.versions, versions);
     }
+}
+
+/// Returns a duration in seconds; 0 if it is negative.
+pub(crate) fn seconds(duration_ms: Millis) -> f64 {
+    Duration::from_millis(u64::try_from(duration_ms).unwrap_or_default()).as_secs_f64()
 }
 
 fn show<'a>(gauges: &IntGaugeVec, values: impl Iterator<Item = (&'a CrawlName, u64)>) {

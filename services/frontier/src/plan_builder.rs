@@ -50,7 +50,7 @@ impl PlanBuilder {
         match decision {
             Decision::Complete(origin) => actions.completes.push(origin),
             Decision::Park(origin) => actions.parked.push(origin),
-            Decision::Dispatch(dispatch) => {
+            Decision::Dispatch { dispatch, .. } => {
                 let record = self.record(SCHEDULED, &dispatch.context.site, Some(encode(&*dispatch)));
                 self.emitted.push(record);
             }

@@ -3,8 +3,11 @@
 //! The weight of the next URL, times that of the site, plus a part of the mean score of the site's answers. It decides
 //! how often the site's turn comes while there are more sites than free dispatches; see [`orbweaver_stage::FairQueue`].
 
+use foldhash::HashMap;
 use orbweaver_messages::{CrawlDefinition, CrawlOrder, Millis, Outcome, OutcomeKind};
 use orbweaver_scope::weight;
+
+use crate::index::CrawlKey;
 
 /// Scores of answers: a page; a page that is missing; a failure of the server, or none of the answers at all.
 const PAGE: f32 = 1.0;
@@ -39,6 +42,25 @@ impl CrawlTerms {
         let CrawlDefinition { profile, order, share, max_pages_per_site, .. } = definition;
         let (interval_ms, max_pages_per_site) = (profile.interval_ms, *max_pages_per_site);
         Self { interval_ms, order: *order, share: *share, max_pages_per_site }
+    }
+}
+
+/// Terms of all crawls.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    /// Interval of crawls without one of their own, in milliseconds; 0: unlimited.
+    pub(crate) default_interval_ms: u64,
+    /// Crawls that are defined.
+    pub(crate) crawls: HashMap<CrawlKey, CrawlTerms>,
+}
+
+impl Terms {
+    pub(crate) fn of(&self, crawl: CrawlKey) -> CrawlTerms {
+        self.crawls.get(&crawl).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn interval_ms(&self, crawl: CrawlKey) -> u64 {
+        self.of(crawl).interval_ms.unwrap_or(self.default_interval_ms)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod reading;
 mod seats;
+mod waits;
 
 use std::{
     cmp::Reverse,
@@ -16,37 +17,19 @@ use foldhash::HashMap;
 use orbweaver_messages::Millis;
 use orbweaver_stage::FairQueue;
 
+pub(crate) use self::waits::Next;
 use crate::{
     crawl_shares::CrawlShares,
     index::{CrawlKey, Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
     read_ahead::{Heads, ReadAhead},
     site_slots::{QueueSeat, SiteSlots},
-    site_weight::{CrawlTerms, SiteWeight},
+    site_weight::{CrawlTerms, SiteWeight, Terms},
     slots::{InFlight, Slots, Window},
 };
 
 /// Weight of a new time from dispatch to outcome, or of a new score, in the smoothed one.
 const SMOOTHING: f32 = 0.2;
-
-/// Terms of all crawls.
-#[derive(Debug, Default)]
-struct Terms {
-    /// Interval of crawls without one of their own, in milliseconds; 0: unlimited.
-    default_interval_ms: u64,
-    /// Crawls that are defined.
-    crawls: HashMap<CrawlKey, CrawlTerms>,
-}
-
-impl Terms {
-    fn of(&self, crawl: CrawlKey) -> CrawlTerms {
-        self.crawls.get(&crawl).copied().unwrap_or_default()
-    }
-
-    fn interval_ms(&self, crawl: CrawlKey) -> u64 {
-        self.of(crawl).interval_ms.unwrap_or(self.default_interval_ms)
-    }
-}
 
 #[derive(Debug, Default)]
 struct SiteQueue {
@@ -70,6 +53,8 @@ struct SiteQueue {
     round_trip_ms: f32,
     weight: SiteWeight,
     is_ready: bool,
+    /// Time since which it is ready, if it is.
+    ready_since_ms: Millis,
     /// Paused at the page cap of its crawl.
     capped: bool,
     /// Paused until one of its dispatches ends: those in flight may reach the page cap of the site.
@@ -361,19 +346,20 @@ impl SiteQueues {
         self.ready.owners().any(|crawl| self.has_room(*crawl, limit))
     }
 
-    /// Removes and returns the next URL to dispatch: its site and rank. `limit` bounds the dispatches in flight, and is
+    /// Removes and returns the next URL to dispatch. `limit` bounds the dispatches in flight, and is
     /// shared by all crawls.
     pub(crate) fn next(
         &mut self,
         limit: usize,
         now: Millis,
         source: &mut Source<'_>,
-    ) -> Result<Option<(QueueKey, Rank)>, IndexError> {
+    ) -> Result<Option<Next>, IndexError> {
         self.touch_next();
         while let Some(id) = self.ready.pop_of(|crawl| self.shares.has_room(*crawl, self.terms.of(*crawl).share, limit))
         {
             let Some(site) = self.sites.get_mut(&id) else { continue };
             site.is_ready = false;
+            let ready_ms = now.saturating_sub(site.ready_since_ms);
             if !site.may_dispatch(&self.terms, now) {
                 self.settle(id, now);
                 self.sweep(id, now);
@@ -396,7 +382,7 @@ impl SiteQueues {
             *site.in_flight.of(is_demoted(rank)) += 1;
             self.shares.add(site.crawl, self.terms.of(site.crawl).share);
             self.make_ready(id, now);
-            return Ok(Some((id, rank)));
+            return Ok(Some(Next { site: id, rank, ready_ms }));
         }
         Ok(None)
     }
@@ -434,7 +420,7 @@ impl SiteQueues {
     fn make_ready(&mut self, id: QueueKey, now: Millis) {
         let Some(site) = self.sites.get_mut(&id) else { return };
         if !site.is_ready && site.may_dispatch(&self.terms, now) {
-            site.is_ready = true;
+            (site.is_ready, site.ready_since_ms) = (true, now);
             let terms = self.terms.of(site.crawl);
             let weight = site.weight.of(&terms.order, site.next_by_weight(), now);
             self.ready.push((&site.crawl, terms.share), id, weight);

@@ -212,7 +212,7 @@ impl FrontierStage {
 
     fn count(&self, decision: &Decision) {
         match decision {
-            Decision::Dispatch(_) => self.metrics.dispatched.inc(),
+            Decision::Dispatch { ready_ms, .. } => self.metrics.dispatched(*ready_ms),
             Decision::Abandon { .. } => self.metrics.stuck.inc(),
             Decision::Rewrite { .. } => self.metrics.reappended.inc(),
             Decision::Refuse { outcome, .. } => {

@@ -41,7 +41,7 @@ use crate::{
     site_pages::SitePageCounts,
     site_slots::SiteKey,
     site_weight::CrawlTerms,
-    sites::{SiteQueues, Source},
+    sites::{Next, SiteQueues, Source},
 };
 
 use active::{Active, ActiveState, Rewriting};
@@ -272,7 +272,8 @@ impl PartitionFrontier {
         let more_may_go = self.resume_after_cap(turn);
         while passed_over < PASS_OVER_BATCH {
             let mut source = Source { index: &mut *self.index, idle: &self.idle };
-            let Some((site, rank)) = self.sites.next(self.limit.limit(), turn.now, &mut source)? else { break };
+            let next = self.sites.next(self.limit.limit(), turn.now, &mut source)?;
+            let Some(Next { site, rank, ready_ms }) = next else { break };
             let offset = rank.1;
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.context.fingerprint;
@@ -299,7 +300,7 @@ impl PartitionFrontier {
             if turn.scopes.revisit(&waiting.context.crawl).is_some() {
                 dispatch.known.get_or_insert_default();
             }
-            turn.out.push(Decision::Dispatch(Box::new(dispatch)));
+            turn.out.push(Decision::Dispatch { dispatch: Box::new(dispatch), ready_ms });
             self.idle.remove(offset);
             turn.pages.add_lease(self.owner.partition, &waiting.context.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, waiting) });
@@ -355,6 +356,11 @@ impl PartitionFrontier {
     #[must_use]
     pub fn read(&self) -> Offset {
         self.end
+    }
+
+    /// Returns the time since which a site has been ready for longest.
+    pub(crate) fn ready_since_ms(&self) -> Option<Millis> {
+        self.sites.ready_since_ms()
     }
 
     /// Returns the sites with the most queued URLs. A site whose URLs are all leased or delayed has no name here and

@@ -160,7 +160,7 @@ mod tests {
         /// Dispatches a URL, which is the first of its queue.
         fn dispatch(&mut self) -> bool {
             let mut source = Source { index: &mut self.index, idle: &self.idle };
-            let Some((site, rank)) = self.queues.next(1000, 0, &mut source).unwrap() else { return false };
+            let Some(Next { site, rank, .. }) = self.queues.next(1000, 0, &mut source).unwrap() else { return false };
             assert_eq!(self.queued.get_mut(&site).unwrap().pop_first(), Some(rank));
             self.idle.remove(rank.1);
             self.in_flight.push(self.entries[rank.1 as usize]);

@@ -35,14 +35,40 @@ fn demoted_urls_that_are_refused_without_a_request_make_no_room_for_more_of_them
     }
     let mut source = Source { index: &mut index, idle: &idle };
     for offset in 0..10 {
-        assert_eq!(sites.next(100, 0, &mut source).unwrap(), Some((id, entry(offset).rank())));
+        assert_eq!(sites.next(100, 0, &mut source).unwrap().map(|next| next.rank), Some(entry(offset).rank()));
         sites.pass_over(&entry(offset), None, 0);
     }
-    assert_eq!(sites.next(100, 0, &mut source).unwrap(), Some((id, entry(10).rank())));
+    assert_eq!(sites.next(100, 0, &mut source).unwrap().map(|next| next.rank), Some(entry(10).rank()));
     assert_eq!(sites.next(100, 0, &mut source).unwrap(), None, "one is in flight, and none has ended");
     sites.end(&entry(10), None, 0);
     let next = std::iter::from_fn(|| sites.next(100, 0, &mut source).unwrap());
     assert_eq!(next.count(), 2, "one for each that has ended");
+}
+
+#[test]
+fn a_site_is_ready_from_its_first_url_or_the_end_of_its_pause_until_its_dispatch() {
+    let (mut sites, mut index, mut idle) = (SiteQueues::new(0), MemoryIndex::default(), Offsets::default());
+    let entries = [1, 2].map(|offset| IndexEntry { offset, ..entry(QueueKey(offset), CrawlKey(0)) });
+    assert_eq!(sites.ready_since_ms(), None);
+    for (entry, now) in entries.iter().zip([1_000, 3_000]) {
+        idle.insert(entry.offset);
+        sites.admit(entry);
+        sites.enqueue(entry.site, entry.rank(), now);
+    }
+    assert_eq!(sites.ready_since_ms(), Some(1_000));
+    let mut next = |sites: &mut SiteQueues, limit, now| {
+        let mut source = Source { index: &mut index, idle: &idle };
+        sites.next(limit, now, &mut source).unwrap().map(|next| (next.site.0, next.ready_ms))
+    };
+    assert_eq!(next(&mut sites, 1, 4_000), Some((1, 3_000)));
+    assert_eq!(next(&mut sites, 1, 5_000), None, "the dispatches in flight are at their limit");
+    assert_eq!(sites.ready_since_ms(), Some(3_000));
+    sites.pause(QueueKey(1), 8_000);
+    sites.pass_over(&entries[0], Some(entries[0].rank()), 5_000);
+    assert_eq!(next(&mut sites, 1, 7_000), Some((2, 4_000)));
+    assert_eq!(sites.ready_since_ms(), None, "one is paused, and one has no other URL");
+    sites.wake(8_000);
+    assert_eq!(next(&mut sites, 2, 8_500), Some((1, 500)));
 }
 
 /// Crawls with URLs at the same site, whose queue keys are their numbers.
@@ -89,7 +115,7 @@ impl Site {
         self.sites.wake(self.now);
         let key = SiteKey::of(&"a.test".into());
         let mut source = Source { index: &mut self.index, idle: &self.idle };
-        while let Some((id, rank)) = self.sites.next(10_000, self.now, &mut source).unwrap() {
+        while let Some(Next { site: id, rank, .. }) = self.sites.next(10_000, self.now, &mut source).unwrap() {
             let entry = IndexEntry { offset: rank.1, ..entry(id, CrawlKey(id.0 as u32)) };
             if self.sites.join(&entry, key, self.now) {
                 self.in_flight.push(entry);

@@ -3,7 +3,9 @@
 use orbweaver_messages::Millis;
 
 use super::{BUSIEST_EVERY_MS, BUSIEST_SITES, FrontierStage};
-use crate::{CrawlState, crawl_events::EVENTS_PARTITION, index::IndexError, partition::PartitionFrontier};
+use crate::{
+    CrawlState, crawl_events::EVENTS_PARTITION, index::IndexError, metrics::seconds, partition::PartitionFrontier,
+};
 
 /// Time between two updates of the states of crawls, in milliseconds.
 const CRAWLS_EVERY_MS: Millis = 1_000;
@@ -57,6 +59,8 @@ impl FrontierStage {
         let times = i64::try_from(1 + sites / BUSIEST_SITES).unwrap_or(i64::MAX);
         if now >= self.busiest_at_ms + BUSIEST_EVERY_MS * times {
             self.busiest_at_ms = now;
+            let ready_since_ms = self.open.values().filter_map(PartitionFrontier::ready_since_ms).min();
+            self.metrics.oldest_ready.set(ready_since_ms.map_or(0.0, |since| seconds(now.saturating_sub(since))));
             let held = self.open.values().map(PartitionFrontier::capped_urls).sum();
             self.metrics.show_pages(held, self.pages.capped());
             let live = |key| self.open.values().map(move |open| open.live(key).0);

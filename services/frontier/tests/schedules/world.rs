@@ -212,7 +212,7 @@ impl World {
         match decision {
             Decision::Complete(origin) => self.complete(origin),
             Decision::Park(origin) => assert!(self.incomplete[0].contains(&origin.offset)),
-            Decision::Dispatch(dispatch) => {
+            Decision::Dispatch { dispatch, .. } => {
                 let leased = self.leased.insert(dispatch.context.fingerprint, self.now);
                 assert!(leased.is_none_or(|at| self.now >= at + LEASE_MS), "{} leased twice", dispatch.context.url);
                 let ((said, latest), of) = (self.control.latest(), dispatch.context.fingerprint);
