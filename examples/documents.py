@@ -62,11 +62,12 @@ def main():
     parser.add_argument("directory", type=Path)
     parser.add_argument("--idle", type=float, metavar="SECONDS")
     given = parser.parse_args()
+    brokers = os.environ.get("ORBWEAVER_KAFKA__BROKERS") or sys.exit("set ORBWEAVER_KAFKA__BROKERS to HOST:PORT of a broker")
     given.directory.mkdir(parents=True, exist_ok=True)
     prefix = os.environ.get("ORBWEAVER_KAFKA__PREFIX", "crawl")
     consumer = Consumer(
         {
-            "bootstrap.servers": os.environ["ORBWEAVER_KAFKA__BROKERS"],
+            "bootstrap.servers": brokers,
             "group.id": f"{prefix}.{given.group}",
             "enable.auto.commit": False,
             # Used only without a commit; `orbweaver consumers add` commits a start. Never skip documents silently.

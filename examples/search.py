@@ -68,7 +68,7 @@ def follow(database, group, idle):
     from confluent_kafka import Consumer, KafkaException
 
     prefix = os.environ.get("ORBWEAVER_KAFKA__PREFIX", "crawl")
-    brokers = os.environ["ORBWEAVER_KAFKA__BROKERS"]
+    brokers = os.environ.get("ORBWEAVER_KAFKA__BROKERS") or sys.exit("set ORBWEAVER_KAFKA__BROKERS to HOST:PORT of a broker")
     config = {"bootstrap.servers": brokers, "group.id": f"{prefix}.{group}", "auto.offset.reset": "earliest", "session.timeout.ms": 10_000}
     # Offsets are committed in the background, but only those that are stored: of documents that are in the database.
     consumer = Consumer({**config, "enable.auto.commit": True, "enable.auto.offset.store": False})
@@ -103,8 +103,11 @@ def main():
     database = sqlite3.connect(given.database)
     database.executescript(TABLES)
     if given.command == "find":
-        for title, url, snippet in database.execute(FIND, (given.words,)):
-            print(f"{title}\n  {url}\n  {snippet}")
+        try:
+            for title, url, snippet in database.execute(FIND, (given.words,)):
+                print(f"{title}\n  {url}\n  {snippet}")
+        except sqlite3.OperationalError as error:
+            sys.exit(f"{given.words}: {error}")
         return
     if given.command == "load":
         load(database, given.file)
@@ -114,4 +117,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
