@@ -82,7 +82,7 @@ def main():
     stopping = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.append(True))
-    written = 0
+    received = 0
     try:
         while not stopping:
             # Returns after a second at the latest if a batch is not full, and may then be empty.
@@ -94,12 +94,12 @@ def main():
             if records:
                 sync(given.directory)
                 commit(consumer, records)
-                written += len(records)
+                received += len(records)
             elif given.idle and consumer.assignment():
                 break
     finally:
         consumer.close()
-    print(f"{written} documents")
+    print(f"{received} records; {len(list(given.directory.glob('[!.]*.json')))} documents in {given.directory}")
 
 
 if __name__ == "__main__":
