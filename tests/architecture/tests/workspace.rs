@@ -33,7 +33,7 @@ fn sources() -> Vec<(PathBuf, String)> {
 
 /// Returns the Markdown pages.
 fn pages() -> Vec<(PathBuf, String)> {
-    let dirs = ["crates", "services", "tests", "docs", "schemas"].into_iter().flat_map(files_below);
+    let dirs = ["crates", "services", "tests", "docs", "schemas", "examples"].into_iter().flat_map(files_below);
     let pages = dirs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let pages = pages.chain(["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from));
     let read: Vec<_> =

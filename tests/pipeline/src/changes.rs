@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use orbweaver_toyweb::Entry;
 use serde_json::Value;
 
-use crate::normalized;
+use crate::{normalized, schemas::conforms};
 
 /// Reads `changes.jsonl`: the lines of each URL, in order.
 pub fn changes(out: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
@@ -14,6 +14,7 @@ pub fn changes(out: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
     let mut changes: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in text.lines() {
         let line: Value = serde_json::from_str(line).with_context(|| format!("changes.jsonl: {line}"))?;
+        conforms("changes.jsonl", &line)?;
         let url = line["url"].as_str().context("a URL")?.to_owned();
         changes.entry(url).or_default().push(line);
     }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `process` | the command: started, awaited, interrupted, killed; never left behind |
 //! | `output` | `documents.jsonl`, `urls.jsonl`, `summary.json` |
+//! | `schemas` | schemas of the result files, which every output that is read must satisfy |
 //! | `requests` | a web's request log: number and spacing of the requests |
 //! | `changes` | a change feed, compared with the versions that the server sent |
 //! | `verdict` | comparison of a finished crawl with the truth of its web |
@@ -16,6 +17,7 @@ mod corpus;
 mod output;
 mod process;
 mod requests;
+mod schemas;
 mod verdict;
 mod warc;
 

@@ -91,6 +91,7 @@ mod tests {
     use orbweaver_url::{CrawlName, Fingerprint};
     use proptest::prelude::*;
 
+    use super::super::Next;
     use super::*;
     use crate::{
         index::{CrawlKey, Index, IndexEntry, MemoryIndex},
