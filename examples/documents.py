@@ -85,6 +85,8 @@ def main():
     received = 0
     try:
         while not stopping:
+            # Partitions may arrive at the end of a wait, before their documents: only the next empty one shows that there are none.
+            had_partitions = consumer.assignment()
             # Returns after a second at the latest if a batch is not full, and may then be empty.
             records = consumer.consume(BATCH, timeout=given.idle or 1)
             for record in records:
@@ -95,7 +97,7 @@ def main():
                 sync(given.directory)
                 commit(consumer, records)
                 received += len(records)
-            elif given.idle and consumer.assignment():
+            elif given.idle and had_partitions:
                 break
     finally:
         consumer.close()

@@ -74,8 +74,12 @@ def follow(database, group, idle):
     consumer = Consumer({**config, "enable.auto.commit": True, "enable.auto.offset.store": False})
     consumer.subscribe([f"{prefix}.documents"])
     try:
-        # With --idle, it ends once it has partitions and no document has arrived for that long.
-        while (records := consumer.consume(BATCH, timeout=idle or 1)) or not idle or not consumer.assignment():
+        while True:
+            # Partitions may arrive at the end of a wait, before their documents: only the next empty one shows that there are none.
+            had_partitions = consumer.assignment()
+            records = consumer.consume(BATCH, timeout=idle or 1)
+            if idle and had_partitions and not records:
+                break
             for record in records:
                 if record.error():
                     raise KafkaException(record.error())
