@@ -102,7 +102,15 @@ class Alerts(unittest.TestCase):
         wanted = {alert.name.lower() for alert in self.alerts.values()}
         self.assertEqual(wanted, anchors, "an alert without an entry, or an entry without an alert")
         for alert in self.alerts.values():
-            self.assertEqual(alert.annotations["runbook_url"], f"docs/runbook.md#{alert.name.lower()}")
+            address = '{{ or $externalLabels.orbweaver_docs "docs" }}/runbook.md'
+            self.assertEqual(alert.annotations["runbook_url"], f"{address}#{alert.name.lower()}")
+
+    def test_runbook_urls_are_absolute_once_the_address_of_the_docs_is_configured(self):
+        test = case("DiskFull", plants.PLANTS["DiskFull"][0], [self.alerts["DiskFull"]])
+        test["alert_rule_test"] = [{"eval_time": f"{MINUTES}m", "alertname": "DiskFull", "exp_alerts": []}]
+        for labels, address in [({}, "docs"), ({"orbweaver_docs": "https://wiki.example.org/crawler"}, "https://wiki.example.org/crawler")]:
+            _, said = run([{**test, "external_labels": labels}])
+            self.assertIn(f'runbook_url="{address}/runbook.md#diskfull"', said)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def read(path):
             rules[-1].labels = dict(re.findall(r"(\w+): ([\w-]+)", value))
         elif key in ("summary", "description", "runbook_url"):
             folded = value == ">-"
-            rules[-1].annotations[key] = "" if folded else value.strip('"')
+            rules[-1].annotations[key] = "" if folded else value.strip("\"'")
             block, section = (indent, key) if folded else (None, None)
         else:
             raise ValueError(f"{path}:{number}: not understood: {text}")
