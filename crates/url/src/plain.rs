@@ -132,6 +132,7 @@ mod tests {
                 assert_eq!(resolve_plain(&base, link).unwrap(), resolve(&base, link).unwrap().as_str(), "{link}");
             }
             let long = format!("/{}", "a".repeat(MAX_URL_BYTES));
+            let long_with_host = &long[..MAX_URL_BYTES];
             let long_fragment = format!("#{}", "a".repeat(MAX_URL_BYTES));
             for link in [
                 "//h/a",
@@ -154,6 +155,7 @@ mod tests {
                 "?'",
                 &long,
                 &long_fragment,
+                long_with_host,
             ] {
                 assert_eq!(resolve_plain(&base, link), None, "{link}");
             }
