@@ -46,7 +46,11 @@ const FETCHED_AT: HeaderName = HeaderName::from_static("x-orbweaver-fetched-at")
         ("as" = Option<String>, Query, pattern = "^(body|record)$", description = "`body`: the decoded body, the default. `record`: the WARC record, as its gzip member."),
     ),
     responses(
-        (status = 200, description = "Body, or record as `application/gzip`", body = Vec<u8>, content_type = "application/octet-stream"),
+        (
+            status = 200,
+            description = "Body as `application/octet-stream`, or record as `application/gzip`",
+            content((Vec<u8> = "application/octet-stream"), (Vec<u8> = "application/gzip")),
+        ),
         (status = 304, description = "`If-None-Match` names the content"),
         Refused,
         Large,
