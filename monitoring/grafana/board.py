@@ -114,6 +114,7 @@ def _instance():
 
 def _query(name, label, selector, several):
     query = f"label_values({selector}, {name})"
+    everything = {"text": ["All"], "value": ["$__all"], "selected": True}
     return {
         "name": name,
         "label": label,
@@ -124,13 +125,11 @@ def _query(name, label, selector, several):
         "regex": "",
         "hide": 0,
         "includeAll": several,
-        "allValue": ".+" if several else None,
         "multi": several,
         "options": [],
         "refresh": 2,
         "sort": 1,
-        "current": {"text": ["All"], "value": ["$__all"], "selected": True} if several else {},
-    }
+    } | ({"allValue": ".+", "current": everything} if several else {"current": {}})
 
 
 def _constant(name, value):

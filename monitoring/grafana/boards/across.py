@@ -53,7 +53,8 @@ def _crawl():
         one_crawl.definition(),
         one_crawl.cap(),
     ]
-    return dashboard("crawl", "One crawl. The first hundred crawls of a process have names, others are `other`.", [("The crawl", panels)], of_crawl())
+    description = "One crawl. The first hundred crawls of a process have names, others are `other`."
+    return dashboard("crawl", description, [("The crawl", panels)], of_crawl())
 
 
 def _politeness():

@@ -1,7 +1,8 @@
 """One dashboard per service: its own metrics, then those of its runtime and processes, by instance."""
 
 from board import dashboard, of_service
-from panels import archiver, crawl, extractor, frontier, kafka, normalizer_dedup, politeness, process, rate_limiter, requests, store, urlstore, work
+from panels import archiver, extractor, frontier, normalizer_dedup, rate_limiter, urlstore
+from panels import crawl, kafka, politeness, process, requests, store, work
 
 BY = "instance"
 
@@ -41,7 +42,14 @@ def _frontier():
     own = [
         (
             "Queue",
-            [frontier.waiting_and_leased(), frontier.sites(), crawl.ready_sites(), frontier.capped(), crawl.by_crawl_waiting(), crawl.sleeping()],
+            [
+                frontier.waiting_and_leased(),
+                frontier.sites(),
+                crawl.ready_sites(),
+                frontier.capped(),
+                crawl.by_crawl_waiting(),
+                crawl.sleeping(),
+            ],
         ),
         (
             "Dispatches",
@@ -111,7 +119,16 @@ def _extractor():
                 extractor.bodies(),
             ],
         ),
-        ("Content", [extractor.links(), extractor.links_not_followed(), extractor.charsets(), extractor.near_duplicates(), store.latency()]),
+        (
+            "Content",
+            [
+                extractor.links(),
+                extractor.links_not_followed(),
+                extractor.charsets(),
+                extractor.near_duplicates(),
+                store.latency(),
+            ],
+        ),
     ]
     return _stage("extractor", "Documents and links of pages.", own, effects=True)
 

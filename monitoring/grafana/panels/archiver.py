@@ -28,7 +28,10 @@ def written():
 def files():
     return time_series(
         "Files of the archive",
-        [(total(PREFIX + "open_files", "instance"), "{{instance}}: open"), (rate(PREFIX + "files_total", "instance"), "{{instance}}: closed per second")],
+        [
+            (total(PREFIX + "open_files", "instance"), "{{instance}}: open"),
+            (rate(PREFIX + "files_total", "instance"), "{{instance}}: closed per second"),
+        ],
         "short",
         "Worry when open files stay at archiver.max_open_files: files are closed early, and remain small.",
     )
@@ -39,7 +42,8 @@ def write_time():
         "Time per batch",
         quantiles(PREFIX + "write_seconds", 0.5, 0.99),
         "s",
-        "Time per batch of responses that is written to one file. Worry when the 99th percentile is above ten seconds: the disk is too slow.",
+        "Time per batch of responses that is written to one file. "
+        "Worry when the 99th percentile is above ten seconds: the disk is too slow.",
     )
 
 
@@ -48,5 +52,6 @@ def upload_time():
         "Time per upload",
         quantiles(PREFIX + "upload_seconds", 0.5, 0.99),
         "s",
-        "Time per uploaded file, failed ones included. Worry when the 99th percentile is above five minutes: responses remain in crawl.pages meanwhile.",
+        "Time per uploaded file, failed ones included. Worry when the 99th percentile is above five minutes: responses remain in "
+        "crawl.pages meanwhile.",
     )

@@ -83,7 +83,8 @@ def by_crawl_pages():
         "Pages by crawl",
         [(rate(FRONTIER + "crawl_outcomes_total", "crawl", FETCHED), "{{crawl}}")],
         "reqps",
-        "Pages fetched per second. Crawls whose sites are due divide them by their shares. Worry when one has none while it has URLs waiting.",
+        "Pages fetched per second. Crawls whose sites are due divide them by their shares. "
+        "Worry when one has none while it has URLs waiting.",
     )
 
 
@@ -101,7 +102,8 @@ def by_crawl_bytes():
         "Bytes by crawl",
         [(rate(FETCHER + "crawl_body_bytes_total", "crawl"), "{{crawl}}")],
         "Bps",
-        "Decoded bytes of pages: the load of each crawl on its sites, and on the store. Worry when one grows without more pages: it fetches large files.",
+        "Decoded bytes of pages: the load of each crawl on its sites, and on the store. Worry when one grows without more pages: "
+        "it fetches large files.",
     )
 
 
@@ -145,5 +147,6 @@ def ready_sites():
             (largest(FRONTIER + "oldest_ready_seconds"), "not dispatched yet, longest"),
         ],
         "s",
-        "Time for which sites could have been requested. Near zero, politeness limits the crawl. Worry above ten seconds: fetchers or a later stage do.",
+        "Time for which sites could have been requested. Near zero, politeness limits the crawl. Worry above ten seconds: "
+        "fetchers or a later stage do.",
     )

@@ -11,7 +11,8 @@ def pages():
         "Pages by result",
         [(rate(PREFIX + "pages_total", "result"), "{{result}}")],
         "cps",
-        "Pages by result; other types than pages, sitemaps and feeds are passed over. Worry about any rejected: each is a page lost to the dead letters.",
+        "Pages by result; other types than pages, sitemaps and feeds are passed over. Worry about any rejected: each is a page "
+        "lost to the dead letters.",
         stacked=True,
     )
 
@@ -25,7 +26,8 @@ def not_extracted():
             (rate(PREFIX + "unrendered_pages_total"), "need a browser"),
         ],
         "cps",
-        "Pages that could not be extracted, or only in part. Worry about any rejected, when over one in a hundred is truncated, and when over a tenth needs a browser.",
+        "Pages that could not be extracted, or only in part. Worry about any rejected, when over one in a hundred is truncated, "
+        "and when over a tenth needs a browser.",
     )
 
 
@@ -43,7 +45,8 @@ def pending():
         "Pages pending",
         [(total(PREFIX + "pending_pages", "instance"), "{{instance}}")],
         "short",
-        "Pages received and not yet extracted. Worry when they exceed the records of the budget for minutes while the time per page is flat.",
+        "Pages received and not yet extracted. "
+        "Worry when they exceed the records of the budget for minutes while the time per page is flat.",
     )
 
 
@@ -52,7 +55,8 @@ def page_memory():
         "Memory of pages",
         [(total(PREFIX + "memory_bytes", "instance"), "{{instance}}")],
         "bytes",
-        "Pages being extracted and results that are not durable. Worry when it stays at `extractor.memory` while log and store are available.",
+        "Pages being extracted and results that are not durable. "
+        "Worry when it stays at `extractor.memory` while log and store are available.",
     )
 
 
@@ -83,7 +87,8 @@ def links_not_followed():
             (rate(PREFIX + "unfollowed_links_total"), "too many bytes"),
         ],
         "cps",
-        "Links and pages that ask robots not to follow, and links of pages whose resolved links are many times their body. Worry when the last are many: traps.",
+        "Links and pages that ask robots not to follow, and links of pages whose resolved links are many times their body. Worry "
+        "when the last are many: traps.",
     )
 
 
@@ -102,5 +107,6 @@ def near_duplicates():
         "Near duplicates",
         [(rate(PREFIX + "near_duplicates_total"), "marked per second"), (total(PREFIX + "original_pages"), "pages to compare with")],
         "short",
-        "Documents marked as near duplicates, and the pages with which others are compared. Worry when over half of the documents are marked for hours.",
+        "Documents marked as near duplicates, and the pages with which others are compared. Worry when over half of the "
+        "documents are marked for hours.",
     )

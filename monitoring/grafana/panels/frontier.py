@@ -29,7 +29,8 @@ def dispatches():
         "Dispatched",
         [(rate(PREFIX + "dispatches_total"), "dispatches"), (rate(PREFIX + "outcomes_total"), "outcomes")],
         "cps",
-        "Dispatches, and outcomes that were read. Worry when there are no dispatches while URLs are queued, or far fewer outcomes than dispatches.",
+        "Dispatches, and outcomes that were read. Worry when there are no dispatches while URLs are queued, or far fewer "
+        "outcomes than dispatches.",
     )
 
 
@@ -57,7 +58,8 @@ def stuck():
         "URLs stuck",
         [(increase(PREFIX + "stuck_urls_total"), "stuck")],
         "short",
-        "URLs whose dispatches were lost ten times while later ones were answered. Worry about any: `orbweaver dead-letters list --stuck` names them.",
+        "URLs whose dispatches were lost ten times while later ones were answered. Worry about any: `orbweaver dead-letters list "
+        "--stuck` names them.",
     )
 
 
@@ -66,7 +68,8 @@ def capped():
         "Capped URLs",
         [(total(PREFIX + "capped_urls"), "capped")],
         "short",
-        "URLs that wait until the cap of their crawl is raised. Worry when they are nearly all of the waiting ones: raise the cap, or the crawl is complete.",
+        "URLs that wait until the cap of their crawl is raised. Worry when they are nearly all of the waiting ones: raise the "
+        "cap, or the crawl is complete.",
     )
 
 
@@ -96,7 +99,8 @@ def similar_urls():
             (rate(PREFIX + "put_back_urls_total"), "demoted per second"),
         ],
         "short",
-        "Patterns that yield links and no new content, and URLs demoted for them. Worry when few pages are new: the crawl may be in a trap.",
+        "Patterns that yield links and no new content, and URLs demoted for them. "
+        "Worry when few pages are new: the crawl may be in a trap.",
     )
 
 
@@ -114,7 +118,8 @@ def page_changes():
         "Changes of pages",
         [(rate(PREFIX + "page_changes_total", "kind"), "{{kind}}")],
         "cps",
-        "New, changed and gone pages that visits found, in crawls with revisits. Worry when almost none has changed: visits could be rarer.",
+        "New, changed and gone pages that visits found, in crawls with revisits. "
+        "Worry when almost none has changed: visits could be rarer.",
     )
 
 
@@ -123,5 +128,6 @@ def listed_updates():
         "Listed modifications",
         [(rate(PREFIX + "listed_updates_total", "result"), "{{result}}")],
         "cps",
-        "Modifications that sitemaps and feeds list, by result. Worry when most are distrusted: sites list the time at which a sitemap was generated.",
+        "Modifications that sitemaps and feeds list, by result. Worry when most are distrusted: sites list the time at which a "
+        "sitemap was generated.",
     )

@@ -107,7 +107,8 @@ def restore_time(by="service"):
         "Restore, 95th",
         [(quantile(0.95, PREFIX + "restore_seconds", by), each(by))],
         "s",
-        "Time from assignment to opening, per partition: the gap in the crawl of its sites. Worry when it nears your limit for a deployment.",
+        "Time from assignment to opening, per partition: the gap in the crawl of its sites. "
+        "Worry when it nears your limit for a deployment.",
     )
 
 

@@ -41,7 +41,8 @@ def pending():
             (total(PREFIX + "undefined_crawl_records"), "records of undefined crawls"),
         ],
         "short",
-        "Worry when plans stay constant above zero (the log does not acknowledge), or records wait for minutes for the definition of their crawl.",
+        "Worry when plans stay constant above zero (the log does not acknowledge), or records wait for minutes for the "
+        "definition of their crawl.",
     )
 
 
@@ -53,7 +54,8 @@ def refused_input():
             (increase(PREFIX + "damaged_seen_records_total"), "records of crawl.seen"),
         ],
         "short",
-        "Definitions in crawl.control that are invalid, and records of crawl.seen that cannot be decoded. Worry about any: the log names them.",
+        "Definitions in crawl.control that are invalid, and records of crawl.seen that cannot be decoded. "
+        "Worry about any: the log names them.",
     )
 
 

@@ -52,7 +52,8 @@ def robots_lookups():
         "robots.txt by source",
         [(rate(PREFIX + "robots_lookups_total", "source"), "{{source}}")],
         "cps",
-        "Lookups of robots.txt by the source of the answer. Worry when `store` is above a tenth for hours: raise `fetcher.robots_cache_bytes`.",
+        "Lookups of robots.txt by the source of the answer. Worry when `store` is above a tenth for hours: raise "
+        "`fetcher.robots_cache_bytes`.",
     )
 
 
@@ -61,7 +62,8 @@ def purposes():
         "Refused purposes",
         [(rate(PREFIX + "purpose_refusals_total", "purpose, source"), "{{purpose}}: {{source}}")],
         "cps",
-        "Pages that sites refuse for a purpose of the crawl, by purpose and source of the statement. Worry when they are most of the pages.",
+        "Pages that sites refuse for a purpose of the crawl, by purpose and source of the statement. "
+        "Worry when they are most of the pages.",
     )
 
 
@@ -70,7 +72,8 @@ def substitutes():
         "Substitutes",
         [(rate(PREFIX + "substitutes_total", "kind"), "{{kind}}")],
         "cps",
-        "Pages sent instead of the requested ones. Worry when `challenge` is above a hundredth of the requests: sites take the crawler for an attack.",
+        "Pages sent instead of the requested ones. Worry when `challenge` is above a hundredth of the requests: sites take the "
+        "crawler for an attack.",
     )
 
 

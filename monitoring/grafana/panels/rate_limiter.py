@@ -54,5 +54,6 @@ def site_records():
             (rate(PREFIX + "stale_site_records_total"), "of a previous owner"),
         ],
         "cps",
-        "Records of crawl.sites. Worry when they are as many as the outcomes (states flap), and about a steady rate of a previous owner: it still runs.",
+        "Records of crawl.sites. Worry when they are as many as the outcomes (states flap), and about a steady rate of a "
+        "previous owner: it still runs.",
     )

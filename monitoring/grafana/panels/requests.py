@@ -40,7 +40,8 @@ def first_byte():
         "Time to the headers",
         quantiles(PREFIX + "first_byte_seconds", 0.5, 0.95),
         "s",
-        "Time from the start of a request to the headers of its response. Worry when the median is above five seconds: sites or the local network are slow.",
+        "Time from the start of a request to the headers of its response. Worry when the median is above five seconds: sites or "
+        "the local network are slow.",
     )
 
 
@@ -49,7 +50,8 @@ def connect():
         "Time to connect",
         quantiles(PREFIX + "connect_seconds", 0.5, 0.95),
         "s",
-        "Time in which connections were established, with TLS and a proxy. Worry when the median is above one second while that of lookups is low.",
+        "Time in which connections were established, with TLS and a proxy. "
+        "Worry when the median is above one second while that of lookups is low.",
     )
 
 
@@ -82,7 +84,8 @@ def known_sites():
         "Sites at the fetcher",
         [(total(PREFIX + "known_sites"), "known")],
         "short",
-        "Sites with requests, blocked, or requested within their interval. Worry when they are few: the intervals of few sites limit the speed.",
+        "Sites with requests, blocked, or requested within their interval. "
+        "Worry when they are few: the intervals of few sites limit the speed.",
     )
 
 
@@ -91,7 +94,8 @@ def body_memory():
         "Memory of bodies",
         [(total(PREFIX + "body_memory_bytes", "instance"), "{{instance}}")],
         "bytes",
-        "Bodies in memory until they are durable. Worry when it stays at `fetcher.body_memory` while log and store are available: requests wait for memory.",
+        "Bodies in memory until they are durable. Worry when it stays at `fetcher.body_memory` while log and store are "
+        "available: requests wait for memory.",
     )
 
 
@@ -136,5 +140,6 @@ def archive_lag():
         "Pages not archived",
         [(total(PREFIX + "archive_lag_bytes", "instance"), "{{instance}}")],
         "bytes",
-        "Estimated bytes in crawl.pages before the archiver, if `fetcher.max_archive_lag` is set. Worry at that limit: archived crawls pause.",
+        "Estimated bytes in crawl.pages before the archiver, if `fetcher.max_archive_lag` is set. "
+        "Worry at that limit: archived crawls pause.",
     )

@@ -114,5 +114,6 @@ def disk_used():
         "Used disk space",
         [(f"{size} - {free}", "{{service}} {{instance}}")],
         "bytes",
-        "Used bytes of that disk, by all of its users. Worry when it grows faster than the known and queued URLs: something else fills the disk.",
+        "Used bytes of that disk, by all of its users. "
+        "Worry when it grows faster than the known and queued URLs: something else fills the disk.",
     )

@@ -40,16 +40,21 @@ def latency():
         "API, 99th",
         [(quantile(0.99, PREFIX + "request_seconds", "route"), "{{route}}")],
         "s",
-        "Time from the head of a request to its answer. Worry when `/v1/url` is above 100 ms for minutes: the store is slow, or requests wait.",
+        "Time from the head of a request to its answer. "
+        "Worry when `/v1/url` is above 100 ms for minutes: the store is slow, or requests wait.",
     )
 
 
 def at_work():
     return time_series(
         "API requests at work",
-        [(total(PREFIX + "in_flight_requests", "instance"), "{{instance}}: requests"), (total(PREFIX + "connections", "instance"), "{{instance}}: connections")],
+        [
+            (total(PREFIX + "in_flight_requests", "instance"), "{{instance}}: requests"),
+            (total(PREFIX + "connections", "instance"), "{{instance}}: connections"),
+        ],
         "short",
-        "Requests being answered, and open connections. Worry when requests stay at `urlstore.concurrency`, or connections at 256: others wait.",
+        "Requests being answered, and open connections. "
+        "Worry when requests stay at `urlstore.concurrency`, or connections at 256: others wait.",
     )
 
 

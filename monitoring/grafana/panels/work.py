@@ -75,7 +75,8 @@ def budget_used(by="service"):
         "Budget used",
         [(largest(PREFIX + "budget_used_ratio", by), each(by))],
         "percentunit",
-        "Used share of the budget of uncommitted records. Worry when it is full for many minutes: the service, its log or its store is the bottleneck.",
+        "Used share of the budget of uncommitted records. Worry when it is full for many minutes: the service, its log or its "
+        "store is the bottleneck.",
     )
 
 
