@@ -19,7 +19,8 @@ DOCUMENTED = set().union(*BY_PACKAGE.values())
 
 def shown(found):
     """The metrics of expressions, histograms by their name in docs/metrics.md."""
-    return {metrics_test.without_suffix(metric, DOCUMENTED) for _, expression in found for metric, _ in promql.selectors(expression)}
+    metrics = {metric for _, expression in found for metric, _ in promql.selectors(expression)}
+    return {metrics_test.without_suffix(metric, DOCUMENTED) for metric in metrics}
 
 
 class Coverage(unittest.TestCase):

@@ -53,14 +53,16 @@ class Dashboards(unittest.TestCase):
         topics = {"overview", "services", "crawl", "politeness", "stores", "kafka"}
         self.assertEqual({name.removesuffix(".json") for name in self.dashboards}, services | topics)
         about = {name: expressions.service_of(dashboard) for name, dashboard in self.dashboards.items()}
-        self.assertEqual({name: service for name, service in about.items() if service}, {f"{name}.json": name for name in services})
+        fixed = {name: service for name, service in about.items() if service}
+        self.assertEqual(fixed, {f"{name}.json": name for name in services})
 
     def test_each_links_to_all_others_and_every_link_of_a_panel_leads_to_one(self):
         uids = {dashboard["uid"] for dashboard in self.dashboards.values()}
         for name, dashboard in self.dashboards.items():
             self.assertEqual(dashboard["tags"], ["orbweaver"], name)
             link = dashboard["links"][0]
-            self.assertEqual((link["type"], link["tags"], link["keepTime"], link["includeVars"]), ("dashboards", ["orbweaver"], True, False), name)
+            expected = {"type": "dashboards", "tags": ["orbweaver"], "keepTime": True, "includeVars": False}
+            self.assertEqual({key: link[key] for key in expected}, expected, name)
             for panel in dashboard["panels"]:
                 for to in panel.get("links", []):
                     self.assertIn(re.match(r"/d/([a-z-]+)\?var-datasource=\$\{datasource\}&", to["url"])[1], uids, panel["title"])
@@ -153,6 +155,20 @@ class Dashboards(unittest.TestCase):
     def test_provisioning_names_files_that_are_there(self):
         self.assertIn("type: prometheus", (PROVISIONING / "datasources/prometheus.yml").read_text())
         self.assertIn("path: /var/lib/grafana/dashboards", (PROVISIONING / "dashboards/orbweaver.yml").read_text())
+
+    def test_the_runbook_names_rows_and_panels_that_exist(self):
+        titles = {name.removesuffix(".json"): {panel["title"] for panel in dashboard["panels"]} for name, dashboard in self.dashboards.items()}
+        runbook = (rules.ROOT / "docs/runbook.md").read_text().partition("## Runbook of a cluster")[2]
+        named = re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)(?: \(`([a-z-]+)`\))?", runbook)
+        self.assertGreater(len(named), 10)
+        for title, name in named:
+            self.assertIn(title, titles[name] if name else set().union(*titles.values()), name)
+
+    def test_the_table_of_dashboards_has_each(self):
+        page = (rules.ROOT / "monitoring/README.md").read_text()
+        table = page.partition("| dashboard | shows | variables |\n")[2].partition("\n\n")[0]
+        named = [name for line in table.splitlines()[1:] for name in re.findall(r"`([a-z-]+)`", line.split("|")[1])]
+        self.assertEqual(sorted(f"{name}.json" for name in named), sorted(self.dashboards))
 
     def test_the_json_is_printed_as_the_generator_prints_it(self):
         for name in self.dashboards:

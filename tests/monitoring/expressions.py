@@ -49,8 +49,8 @@ def service_of(dashboard):
 
 def of_dashboards(services=None):
     """Those of dashboards about all services, or about one of these."""
-    shown = [(name, dashboard) for name, dashboard in dashboards().items() if services is None or service_of(dashboard) in {None, *services}]
-    return [pair for name, dashboard in shown for pair in of_dashboard(name, dashboard)]
+    chosen = [one for one in dashboards().items() if services is None or service_of(one[1]) in {None, *services}]
+    return [pair for name, dashboard in chosen for pair in of_dashboard(name, dashboard)]
 
 
 def of_rules():
