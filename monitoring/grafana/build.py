@@ -9,10 +9,15 @@ import json
 import sys
 from pathlib import Path
 
-from overview import overview
+from boards import across, overview, stages
 
 FOLDER = Path(__file__).resolve().parent / "dashboards"
-DASHBOARDS = {"overview.json": overview}
+
+
+def made():
+    """All dashboards, by file name."""
+    every = [overview.overview(), *stages.all_stages(), *across.all_across()]
+    return {f"{dashboard['uid'].removeprefix('orbweaver-')}.json": text(dashboard) for dashboard in every}
 
 
 def text(dashboard):
@@ -23,13 +28,14 @@ def main(arguments):
     if arguments not in ([], ["--check"]):
         print(__doc__.strip(), file=sys.stderr)
         return 64
-    stale = []
-    for name, make in DASHBOARDS.items():
-        path, made = FOLDER / name, text(make())
-        if arguments:
-            stale += [name] if not path.exists() or path.read_text() != made else []
-        else:
-            path.write_text(made)
+    wanted, present = made(), {path.name: path.read_text() for path in FOLDER.glob("*.json")}
+    if not arguments:
+        for name in present.keys() - wanted.keys():
+            (FOLDER / name).unlink()
+        for name, content in wanted.items():
+            (FOLDER / name).write_text(content)
+        return 0
+    stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
     if stale:
         print(f"not up to date: {', '.join(stale)}; run monitoring/grafana/build.py", file=sys.stderr)
     return 1 if stale else 0

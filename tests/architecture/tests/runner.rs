@@ -49,13 +49,14 @@ fn tree() -> tempfile::TempDir {
     fs::copy(root().join("tests/run"), runner).unwrap();
     stand_in(&scratch.path().join("bin/cargo"), CARGO);
     stand_in(&scratch.path().join("tests/stack"), STACK);
-    for tool in ["python3", "node", "java", "mvn", "wget2", "kcat", "openssl", "perl", "make", "faketime"] {
+    for tool in ["python3", "node", "java", "mvn", "wget2", "kcat", "jq", "zstd", "curl", "openssl", "perl", "make", "faketime"] {
         stand_in(&scratch.path().join("bin").join(tool), "");
     }
     for check in ["tests/corpora/fetch", "tests/chaos/run", "crates/url/tests/differential/run"] {
         stand_in(&scratch.path().join(check), "");
     }
-    for counted in ["tests/deployment/check", "tests/monitoring/check"] {
+    let counted = ["deployment", "monitoring", "handbook", "interface"].map(|part| format!("tests/{part}/check"));
+    for counted in counted {
         stand_in(&scratch.path().join(counted), "echo '1 passed'\n");
     }
     scratch

@@ -1,0 +1,1 @@
+"""Dashboards: rows of panels."""

@@ -1,0 +1,1 @@
+"""Panels by topic. Each is one function, whichever dashboards show it."""
