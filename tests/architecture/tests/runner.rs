@@ -49,7 +49,9 @@ fn tree() -> tempfile::TempDir {
     fs::copy(root().join("tests/run"), runner).unwrap();
     stand_in(&scratch.path().join("bin/cargo"), CARGO);
     stand_in(&scratch.path().join("tests/stack"), STACK);
-    for tool in ["python3", "node", "java", "mvn", "wget2", "kcat", "jq", "zstd", "curl", "openssl", "perl", "make", "faketime"] {
+    for tool in
+        ["python3", "node", "java", "mvn", "wget2", "kcat", "jq", "zstd", "curl", "openssl", "perl", "make", "faketime"]
+    {
         stand_in(&scratch.path().join("bin").join(tool), "");
     }
     for check in ["tests/corpora/fetch", "tests/chaos/run", "crates/url/tests/differential/run"] {
