@@ -11,8 +11,7 @@
 //! After a failed sync, nothing is written until the store is opened again (`mark`).
 //!
 //! Small single-row reads run on the caller's thread: for an absent row, the filters answer in 1 µs, otherwise a read
-//! takes about 6 µs. History, links and lists, which may span many blocks, are read on the blocking
-//! pool.
+//! takes about 6 µs. History, links and lists, which may span many blocks, are read on the blocking pool.
 
 mod creation;
 mod database;
