@@ -1,11 +1,13 @@
 // Small line chart as SVG, with a readout at the pointer.
 
 import { el, setText, svg } from "./dom.js";
-import { clock, duration } from "./format.js";
+import { clock, shortDuration } from "./format.js";
 
 const HEIGHT = 148;
 const MARGIN = { top: 10, right: 8, bottom: 22, left: 44 };
 const LONGEST = 300;
+const TICK_WIDTH = 60;
+const STEPS = [15, 30, 60, 120];
 
 /** A round number at or above a value: 1, 2, 2.5 or 5 times a power of ten. */
 export function roundAbove(value) {
@@ -54,10 +56,11 @@ export function chart(title, format) {
       parts.push(svg("line", { class: "grid", x1: scale.left, x2: scale.right, y1: y, y2: y }));
       parts.push(svg("text", { class: "tick", x: scale.left - 8, y: y + 4, "text-anchor": "end" }, format(scale.top * part)));
     }
-    const step = scale.span > 150 ? 60 : scale.span > 75 ? 30 : 15;
+    const wanted = (TICK_WIDTH * scale.span) / (scale.right - scale.left);
+    const step = STEPS.find((seconds) => seconds >= wanted) ?? scale.span;
     for (let ago = 0; ago <= scale.span; ago += step) {
-      const label = ago === 0 ? "now" : `−${duration(ago)}`;
-      const anchor = ago === 0 ? "end" : ago + step > scale.span ? "start" : "middle";
+      const label = ago === 0 ? "now" : `−${shortDuration(ago)}`;
+      const anchor = ago === 0 ? "end" : scale.x(scale.last - ago) < scale.left + TICK_WIDTH / 3 ? "start" : "middle";
       parts.push(svg("text", { class: "tick", x: scale.x(scale.last - ago), y: HEIGHT - 6, "text-anchor": anchor }, label));
     }
     return parts;

@@ -75,7 +75,7 @@ function downloadButton(text, target, name, problems) {
 }
 
 function tabs(views) {
-  const panel = el("div", { class: "tab-panel", role: "tabpanel", id: "content-panel", tabindex: "0" });
+  const panel = el("div", { class: "tab-panel", role: "tabpanel", id: "content-panel" });
   const buttons = views.map(({ name }) => el("button", { type: "button", role: "tab", id: `tab-${name.toLowerCase()}`, "aria-controls": "content-panel" }, name));
   const choose = (index) => {
     buttons.forEach((button, position) => {
@@ -116,7 +116,7 @@ async function draw(response) {
   if (start.length === 0) return [note, empty("The content is empty")];
   if (!isText(type, start)) return [note, empty("The content is not text", "It can be downloaded.")];
   const text = decoderFor(type).decode(start);
-  const source = { name: "Source", make: () => [el("pre", { class: "source", id: "content-source" }, text)] };
+  const source = { name: "Source", make: () => [el("pre", { class: "source", id: "content-source", role: "group", tabindex: "0", "aria-label": "Source of the content" }, text)] };
   const preview = { name: "Preview", make: () => previewOf(text) };
   return [note, ...tabs(isHtml(type, text) ? [source, preview] : [source])];
 }

@@ -15,7 +15,7 @@ function item(letter) {
     el("h3", null, "Headers"),
     facts(Object.entries(headers).map(([name, value]) => [name, String(value)])),
     el("h3", null, length < letter.bytes ? `Value, the first ${bytes(length)}` : "Value"),
-    el("pre", { class: "source", tabindex: "0", "aria-label": "Value of the record" }, letter.value ?? ""),
+    el("pre", { class: "source", role: "group", tabindex: "0", "aria-label": "Value of the record" }, letter.value ?? ""),
   ];
   const details = el(
     "details",

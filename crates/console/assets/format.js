@@ -40,6 +40,16 @@ export function duration(seconds) {
   return parts.slice(first, first + 2).map(([value, unit]) => `${value} ${unit}`).join(" ");
 }
 
+/** Duration in one unit: `90 s`, `5 min`. */
+export function shortDuration(seconds) {
+  return seconds >= 60 && seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`;
+}
+
+/** Text with a capital letter first. */
+export function sentence(text) {
+  return text ? text[0].toUpperCase() + text.slice(1) : "";
+}
+
 /** Time as `2026-11-30 23:10:00`, in UTC. */
 export function time(text) {
   const millis = Date.parse(text ?? "");

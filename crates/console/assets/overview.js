@@ -3,7 +3,7 @@
 import { write } from "./api.js";
 import { chart, ratesOf } from "./chart.js";
 import { announce, el, keyed, pageLink, setText } from "./dom.js";
-import { bytes, count, duration, rate, time } from "./format.js";
+import { bytes, count, duration, rate, sentence, time } from "./format.js";
 import { allows, live, onChange } from "./live.js";
 import { outcomes } from "./outcomes.js";
 import { stages } from "./stages.js";
@@ -72,7 +72,7 @@ function control(report) {
 function whyText(crawl) {
   if (crawl.state === "ended") return ENDINGS[crawl.ended_by] ?? (crawl.ended_by ? `Ended: ${crawl.ended_by}` : "Ended");
   if (crawl.state === "paused") return "Paused: requests in flight are finished, and no new ones are sent";
-  return crawl.why ?? "";
+  return sentence(crawl.why);
 }
 
 function busiest() {
@@ -113,7 +113,8 @@ function figures() {
   };
   const draw = (crawl) => {
     const { urls } = crawl;
-    all.rate.set(rate(crawl.pages_per_second), crawl.state === "ended" ? "mean of the run" : "mean of 5 s");
+    const isEnded = crawl.state === "ended";
+    all.rate.set(rate(isEnded ? urls.fetched / crawl.elapsed_seconds : crawl.pages_per_second), isEnded ? "mean of the crawl" : "mean of 5 s");
     all.pages.set(count(urls.fetched), urls.unchanged ? `${count(urls.unchanged)} unchanged` : "");
     all.queued.set(count(crawl.queued), crawl.asleep ? `${count(crawl.asleep)} asleep` : "");
     all.flight.set(count(crawl.in_flight));

@@ -31,7 +31,7 @@ function row(page) {
     el("th", { scope: "row" }, urlLink(page.url)),
     el("td", null, statusBadge(page.status)),
     el("td", null, outcomeText(page.outcome, page.reason)),
-    el("td", { class: "muted" }, page.content_type ?? NOTHING),
+    el("td", { class: "muted", title: page.content_type }, page.content_type?.split(";")[0] || NOTHING),
     el("td", { class: "number" }, bytes(page.bytes)),
     el("td", { class: "number" }, count(page.depth)),
     el("td", { class: "number muted" }, time(page.fetched_at)),

@@ -10,7 +10,7 @@ function item({ key, time: at, value }) {
     "li",
     { class: "card setting", "data-key": key },
     el("div", { class: "setting-head" }, el("h2", { class: "url" }, key), el("span", { class: "muted tabular" }, time(at))),
-    el("pre", { class: "source", tabindex: "0", "aria-label": `Value of ${key}` }, JSON.stringify(value, null, 2)),
+    el("pre", { class: "source", role: "group", tabindex: "0", "aria-label": `Value of ${key}` }, JSON.stringify(value, null, 2)),
   );
 }
 

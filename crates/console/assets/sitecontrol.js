@@ -3,8 +3,10 @@
 import { get, write } from "./api.js";
 import { announce, el, setText } from "./dom.js";
 import { time } from "./format.js";
-import { allows, live } from "./live.js";
+import { allows } from "./live.js";
 
+/** Several controls of one site share its setting. */
+const settings = new EventTarget();
 let number = 0;
 
 /** Requests per second of a text; `undefined` if it is no number. Empty is the rate of the crawl. */
@@ -74,6 +76,7 @@ export function siteControl(site, signal, isLong = false) {
     try {
       const { frozen, requests_per_second } = { ...setting, ...next };
       setting = await write("PUT", `/v1/sites/${encodeURIComponent(site)}`, { frozen, requests_per_second });
+      settings.dispatchEvent(new CustomEvent("set", { detail: setting }));
       announce(done(setting));
     } catch (problem) {
       complain(problemText(problem));
@@ -89,6 +92,12 @@ export function siteControl(site, signal, isLong = false) {
     if (rate === undefined) return complain("the rate is not a number; allowed: requests per second, or nothing for the rate of the crawl");
     put({ requests_per_second: rate }, () => (rate === null ? `${site} has the rate of the crawl` : `${site}: ${rate} requests per second`));
   });
-  if (live.crawl?.state !== "ended" || isLong) load();
+  settings.addEventListener("set", ({ detail }) => {
+    if (detail.site !== site || detail === setting) return;
+    setting = detail;
+    if (document.activeElement !== input) input.value = detail.requests_per_second ?? "";
+    draw();
+  }, { signal });
+  load();
   return { element, draw };
 }

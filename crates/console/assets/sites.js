@@ -66,7 +66,7 @@ function blocked(signal) {
 function chosen(site, signal) {
   const control = siteControl(site, signal, true);
   const links = el("p", null, pageLink("pages", { site }, "Pages of this site"));
-  return { element: el("section", { class: "card", "aria-label": `Site ${site}` }, el("h2", { class: "url" }, site), control.element, links), draw: () => control.draw() };
+  return { element: el("section", { class: "card chosen", "aria-label": `Site ${site}` }, el("h2", { class: "url" }, site), control.element, links), draw: () => control.draw() };
 }
 
 function lookUp(site) {

@@ -56,11 +56,15 @@ function linksSection(parameters, signal) {
   const part = section("Links");
   const body = el("div", { id: "links" });
   part.append(body);
-  const row = ({ url, nofollow }) => el("tr", null, el("th", { scope: "row" }, urlLink(url)), el("td", null, nofollow ? "nofollow" : ""), el("td", null, outsideLink(url, "Open") ?? ""));
+  const row = ({ url, nofollow }) => {
+    const outside = outsideLink(url, "Open");
+    outside?.setAttribute("aria-label", `Open ${url} on the web`);
+    return el("tr", null, el("th", { scope: "row" }, urlLink(url), nofollow && [" ", el("span", { class: "pill" }, "nofollow")]), el("td", { class: "number" }, outside));
+  };
   const request = (cursor) => get(path("/v1/links", { ...parameters, limit: LINKS, cursor }), signal);
   fillWith(body, signal, () => request(null), (answer) => {
     if (answer.total === 0) return empty("No links", answer.fetched_at ? "The page has none." : "This URL was never a page with links.");
-    const { element, body: rows } = table(`${counted(answer.total, "link")} in the order of the page, at ${time(answer.fetched_at)}`, ["URL", "Relation", "On the web"], { class: "links" });
+    const { element, body: rows } = table(`${counted(answer.total, "link")} in the order of the page, at ${time(answer.fetched_at)}`, ["URL", { text: "On the web", class: "number" }], { class: "links" });
     const shown = el("span", { class: "muted", role: "status" });
     const problem = el("div");
     const more = el("button", { type: "button", id: "more-links" }, "More links");

@@ -74,7 +74,7 @@ export function outcomeText(outcome, reason) {
 
 /** Pairs of a name and a value; those without a value are left out. */
 export function facts(pairs) {
-  const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false);
   return el("dl", { class: "facts" }, given.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
 }
 
