@@ -17,7 +17,7 @@ function item({ key, time: at, value }) {
 /** Shows the page. */
 export function show(main, { signal }) {
   const body = el("div", { class: "stack", id: "settings" });
-  main.append(heading("Settings"), el("p", { class: "lead" }, "The definition of the crawl, and settings of sites, each with the time of its last change."), body);
+  main.append(heading("Settings"), el("p", { class: "lead" }, "The definition of the crawl, with the time of its creation, and the settings of sites, with that of their last change."), body);
   fillWith(body, signal, () => get("/v1/settings", signal), ({ settings }) => {
     if (settings.length === 0) return empty("No settings", "Everything has its default.");
     const list = el("ol", { class: "plain-list stack" }, settings.map(item));

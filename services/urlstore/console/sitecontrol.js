@@ -3,7 +3,7 @@
 import { get, write } from "./api.js";
 import { announce, el, setText } from "./dom.js";
 import { time } from "./format.js";
-import { allows } from "./live.js";
+import { isChangeable } from "./live.js";
 
 /** Several controls of one site share its setting. */
 const settings = new EventTarget();
@@ -43,10 +43,10 @@ export function siteControl(site, signal, isLong = false) {
     const words = [setting?.frozen && "Frozen", setting && rate !== null && rate !== undefined && `${rate} per second`].filter(Boolean);
     setText(state, words.join(" · ") || (setting ? "As the crawl" : failed || "Loading…"));
     state.dataset.frozen = String(Boolean(setting?.frozen));
-    freeze.hidden = !setting || !allows(setting.frozen ? "unfreeze" : "freeze");
+    freeze.hidden = !setting || !isChangeable();
     setText(freeze, setting?.frozen ? "Unfreeze" : "Freeze");
     freeze.setAttribute("aria-label", `${setting?.frozen ? "Unfreeze" : "Freeze"} ${site}`);
-    for (const part of [label, input, set]) part.hidden = !setting || !allows("rate");
+    for (const part of [label, input, set]) part.hidden = !setting || !isChangeable();
     for (const part of [freeze, set]) part.setAttribute("aria-disabled", String(isBusy));
     setText(note, setting?.changed_at ? `Changed at ${time(setting.changed_at)}` : setting ? "Never changed" : "");
   }

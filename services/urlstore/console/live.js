@@ -34,6 +34,11 @@ export function allows(action) {
   return live.connection === "live" && (live.crawl?.actions ?? []).includes(action);
 }
 
+/** Whether the settings of sites can be changed: as long as any action is possible. */
+export function isChangeable() {
+  return live.connection === "live" && (live.crawl?.actions ?? []).length > 0;
+}
+
 /** Resolves once there is a state, or it is known that there is none for now. */
 export function settled() {
   if (live.connection !== "connecting") return Promise.resolve();

@@ -7,15 +7,24 @@ import { empty, facts, failure, fillWith, heading } from "./views.js";
 
 const LIMIT = 50;
 
+/** Value of a record as text; bytes that are none are shown in base64. */
+function valueOf(letter) {
+  const isText = letter.value !== null;
+  const text = isText ? letter.value : letter.value_base64 ?? "";
+  const length = isText ? new TextEncoder().encode(text).length : Math.floor((text.replaceAll("=", "").length * 3) / 4);
+  const title = `Value${isText ? "" : " in base64"}${length < letter.value_bytes ? `, the first ${bytes(length)}` : ""}`;
+  return [el("h3", null, title), el("pre", { class: "source", role: "group", tabindex: "0", "aria-label": "Value of the record" }, text)];
+}
+
 function item(letter) {
-  const headers = letter.headers ?? {};
-  const length = new TextEncoder().encode(letter.value ?? "").length;
   const body = () => [
-    facts([["Key", letter.key && el("code", null, letter.key)], ["Record", `partition ${letter.partition}, offset ${letter.offset}`], ["Size", bytes(letter.bytes)]]),
-    el("h3", null, "Headers"),
-    facts(Object.entries(headers).map(([name, value]) => [name, String(value)])),
-    el("h3", null, length < letter.bytes ? `Value, the first ${bytes(length)}` : "Value"),
-    el("pre", { class: "source", role: "group", tabindex: "0", "aria-label": "Value of the record" }, letter.value ?? ""),
+    facts([
+      ["Dead letter", letter.id],
+      ["Key", letter.key && el("code", null, letter.key)],
+      ["Record", letter.topic && `${letter.topic}, partition ${letter.partition}, offset ${letter.offset}`],
+      ["Size", bytes(letter.value_bytes)],
+    ]),
+    valueOf(letter),
   ];
   const details = el(
     "details",
@@ -23,11 +32,11 @@ function item(letter) {
     el(
       "summary",
       null,
-      el("span", { class: "tabular" }, time(letter.time)),
-      el("span", { class: "letter-service" }, headers.service ?? NOTHING),
-      el("span", { class: "letter-reason" }, headers.reason ?? headers.error ?? NOTHING),
-      el("span", { class: "muted" }, headers.topic ?? ""),
-      el("span", { class: "muted tabular number" }, bytes(letter.bytes)),
+      el("span", { class: "tabular" }, time(letter.at)),
+      el("span", { class: "letter-service" }, letter.service || NOTHING),
+      el("span", { class: "letter-reason" }, letter.reason || NOTHING),
+      el("span", { class: "muted" }, letter.topic),
+      el("span", { class: "muted tabular number" }, bytes(letter.value_bytes)),
     ),
   );
   // The body is made when it is first opened: a list of a thousand stays light.
