@@ -94,8 +94,9 @@ fn is_stuck(record: &ConsumerRecord) -> bool {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
-    use orbweaver_messages::{STUCK, encode, topic};
+    use orbweaver_log::{Cleanup, MemoryLog, Offset, Record, TopicPartition, TopicSpec};
+    use orbweaver_messages::{DeadLetter, STUCK, encode, topic};
+    use orbweaver_stage::DEAD_LETTER_HEADER;
 
     use super::*;
 

@@ -128,3 +128,65 @@ pub fn letter(record: &ConsumerRecord) -> Result<DeadLetter, String> {
     let header = record.header(DEAD_LETTER_HEADER).ok_or("the record has no header `dead-letter`")?;
     serde_json::from_slice(header).map_err(|error| format!("the header `dead-letter` cannot be read: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns the ids of all dead letters, read in pages.
+    async fn paged(log: &MemoryLog, limit: usize) -> Vec<String> {
+        let (mut ids, mut ends) = (vec![], None);
+        loop {
+            let (letters, next) = newest(log, ends, limit).await.unwrap();
+            assert!(letters.len() <= limit);
+            ids.extend(letters.into_iter().map(|letter| letter.id));
+            match next {
+                Some(next) => ends = Some(next),
+                None => return ids,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_dead_letter_is_on_one_page_and_those_of_a_partition_newest_first(
+            times in prop::collection::vec((0_u32..3, 0_i64..5), 0..30),
+            limit in 1_usize..8,
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                let log = MemoryLog::new(&[TopicSpec::new(DEAD_LETTERS, 3, Cleanup::Delete)]);
+                for (partition, time) in &times {
+                    let tp = TopicPartition::new(DEAD_LETTERS, *partition);
+                    log.append(vec![Record::new(tp, None, None, *time)]).await.unwrap();
+                }
+                let ids = paged(&log, limit).await;
+                let mut expected = vec![];
+                for tp in topic_partitions(&log, &[DEAD_LETTERS]).unwrap() {
+                    let of = |ids: &[String]| -> Vec<_> {
+                        let partition = format!("{}:", tp.partition);
+                        ids.iter().filter(|id| id.starts_with(&partition)).cloned().collect()
+                    };
+                    let end = log.bounds(tp).await.unwrap().end;
+                    let all: Vec<_> = (0..end).rev().map(|offset| format!("{}:{offset}", tp.partition)).collect();
+                    assert_eq!(of(&ids), all);
+                    expected.extend(all);
+                }
+                assert_eq!(ids.len(), expected.len());
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn of_several_partitions_the_newest_come_first() {
+        let log = MemoryLog::new(&[TopicSpec::new(DEAD_LETTERS, 2, Cleanup::Delete)]);
+        for (partition, time) in [(0, 10), (1, 20), (0, 30), (1, 40)] {
+            let record = Record::new(TopicPartition::new(DEAD_LETTERS, partition), None, None, time);
+            log.append(vec![record]).await.unwrap();
+        }
+        assert_eq!(paged(&log, 3).await, ["1:1", "0:1", "1:0", "0:0"]);
+    }
+}

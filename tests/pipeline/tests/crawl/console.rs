@@ -97,8 +97,8 @@ async fn a_crawl_is_paused_resumed_and_stopped_and_its_site_frozen_and_runs_afte
     let settings = call(free, "GET /v1/settings", &none).await?.context("no settings")?;
     let keys: Vec<_> = settings["settings"].as_array().into_iter().flatten().map(|setting| &setting["key"]).collect();
     ensure!(keys == [&json!("crawl/default"), &json!(format!("site/{site}"))], "{settings}");
-    let faster = json!({"frozen": false, "requests_per_second": 10});
-    call(free, &format!("PUT /v1/site?site={site}"), &faster).await?;
+    let thawed = json!({"frozen": false, "requests_per_second": null});
+    call(free, &format!("PUT /v1/site?site={site}"), &thawed).await?;
     grows(free, &still, "a site that was thawed is fetched").await?;
 
     call(free, "POST /v1/crawl/pause", &none).await?;

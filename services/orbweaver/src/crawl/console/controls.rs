@@ -192,3 +192,73 @@ fn problem(error: &Failure) -> Problem {
     };
     Problem::new(kind, error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
+    use orbweaver_messages::{
+        Scope,
+        topic::{CONTROL, DEAD_LETTERS},
+    };
+    use orbweaver_url::Policy;
+
+    use super::*;
+    use crate::crawl::definition;
+
+    async fn controls() -> LogControls {
+        let topics = [(CONTROL, Cleanup::Compact), (DEAD_LETTERS, Cleanup::Delete)];
+        let log = MemoryLog::new(&topics.map(|(topic, cleanup)| TopicSpec::new(topic, 2, cleanup)));
+        let pins = definition::pins(2, Policy::STANDARD, vec![]);
+        definition::write(&log, &definition::new(&crawl(), Scope::Host, pins, 5), 5).await.unwrap();
+        LogControls::new(Arc::new(log), Arc::default())
+    }
+
+    #[tokio::test]
+    async fn a_pause_and_its_end_are_definitions_of_the_crawl() {
+        let controls = controls().await;
+        for (action, paused) in [(Action::Pause, true), (Action::Pause, true), (Action::Resume, false)] {
+            controls.act(action).await.unwrap();
+            let definition = definition::find(&*controls.log, &crawl()).await.unwrap().unwrap();
+            assert_eq!((definition.paused, controls.wishes.is_paused()), (paused, paused));
+        }
+        assert!(!controls.wishes.stop.is_cancelled());
+        controls.act(Action::Stop).await.unwrap();
+        assert!(controls.wishes.stop.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn the_setting_of_a_site_is_found_by_its_hosts_and_ends_with_the_next_one() {
+        let controls = controls().await;
+        let none = controls.site("www.example.org".to_owned()).await.unwrap();
+        assert_eq!((&*none.site, none.frozen, none.changed_at), ("example.org", false, None));
+        let change = SiteChange { frozen: true, requests_per_second: Some(0.5) };
+        let changed = controls.change_site("https://www.example.org/a".to_owned(), change).await.unwrap();
+        assert_eq!((&*changed.site, changed.frozen, changed.requests_per_second), ("example.org", true, Some(0.5)));
+        assert_eq!(controls.wishes.frozen(), ["example.org"]);
+        let keys: Vec<_> = controls.settings().await.unwrap().settings.into_iter().map(|setting| setting.key).collect();
+        assert_eq!(keys, ["crawl/default", "site/example.org"]);
+        let thawed = SiteChange { frozen: false, requests_per_second: None };
+        let changed = controls.change_site("example.org".to_owned(), thawed).await.unwrap();
+        assert_eq!((changed.frozen, changed.requests_per_second), (false, None));
+        assert!(changed.changed_at.is_some() && controls.wishes.frozen().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_text_that_is_no_site_and_a_cursor_that_is_none_are_invalid() {
+        let controls = controls().await;
+        let site = controls.site("not a site".to_owned()).await.unwrap_err();
+        assert_eq!((site.status, site.part.as_deref()), (400, Some("site")));
+        for cursor in ["", "1-", "1-a", "-1", "99999999999999999999"] {
+            let refused = controls.dead_letters(Some(cursor.to_owned()), 1).await.unwrap_err();
+            assert_eq!((refused.status, refused.part.as_deref()), (400, Some("cursor")), "{cursor}");
+        }
+        let none = controls.dead_letters(Some("9-9".to_owned()), 1).await.unwrap();
+        assert_eq!((none.dead_letters.len(), none.next), (0, None));
+    }
+
+    #[test]
+    fn a_rate_is_kept_as_an_interval() {
+        let kept: Vec<_> = [0.001, 0.3, 1.0, 10.0].into_iter().map(interval_ms).collect();
+        assert_eq!(kept, [1_000_000, 3_333, 1_000, 100]);
+    }
+}
