@@ -29,8 +29,8 @@ use crate::{
 /// Arguments of `orbweaver serve`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-GET /v1/url?url=URL, /v1/history, /v1/links, /v1/captures and /v1/content, GET /v1/pages?site=SITE, and POST /v1/urls; GET \
-/openapi.json describes them. The crawl must not be running, and cannot be resumed meanwhile. SIGINT or SIGTERM ends the command.
+GET / is a console for the browser. GET /v1/url?url=URL, /v1/history, /v1/links, /v1/captures and /v1/content, GET \
+/v1/pages?site=SITE, and POST /v1/urls; GET /openapi.json describes them. The crawl must not be running, and cannot be resumed meanwhile. SIGINT or SIGTERM ends the command.
 
 Exit codes: 0 ended by a signal, 64 usage error, 66 no such crawl, 73 the crawl is running, 74 store or address unusable.
 

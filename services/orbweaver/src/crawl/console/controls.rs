@@ -89,7 +89,7 @@ impl LogControls {
 
     async fn setting(&self, site: SiteName) -> Result<SiteSetting, Problem> {
         let controls = site_settings::controls(&*self.log).await.map_err(|error| problem(&error))?;
-        Ok(shown(site.clone(), controls.of(&site)))
+        Ok(shown(&site, controls.of(&site)))
     }
 
     async fn all(&self) -> Result<SettingsAnswer, Problem> {
@@ -167,7 +167,7 @@ fn ends(cursor: &str) -> Result<Vec<u64>, Problem> {
     })
 }
 
-fn shown(site: SiteName, settings: Option<&SiteSettings>) -> SiteSetting {
+fn shown(site: &SiteName, settings: Option<&SiteSettings>) -> SiteSetting {
     #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = |ms: u64| 1000.0 / ms.max(1) as f64;
     SiteSetting {
