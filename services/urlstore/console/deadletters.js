@@ -3,7 +3,8 @@
 import { get, path } from "./api.js";
 import { el } from "./dom.js";
 import { bytes, counted, NOTHING, time } from "./format.js";
-import { empty, facts, failure, fillWith, heading } from "./views.js";
+import { settled } from "./live.js";
+import { empty, facts, failure, fillWith, heading, onlyRunning } from "./views.js";
 
 const LIMIT = 50;
 
@@ -49,7 +50,11 @@ export function show(main, { signal }) {
   const body = el("div", { class: "stack", id: "dead-letters" });
   const request = (cursor) => get(path("/v1/dead-letters", { limit: LIMIT, cursor }), signal);
   main.append(heading("Dead letters"), el("p", { class: "lead" }, "Records that a stage could not process. They are kept, and the crawl continues without them."), body);
-  fillWith(body, signal, () => request(null), (answer) => {
+  fillWith(body, signal, async () => {
+    await settled();
+    return onlyRunning() ?? request(null);
+  }, (answer) => {
+    if (answer instanceof Element) return answer;
     if (answer.dead_letters.length === 0 && answer.next === null) return empty("No dead letters", "All records were processed.");
     const list = el("ol", { class: "letters card" });
     const shown = el("span", { class: "muted", role: "status" });

@@ -3,7 +3,8 @@
 import { get } from "./api.js";
 import { el } from "./dom.js";
 import { counted, time } from "./format.js";
-import { empty, fillWith, heading } from "./views.js";
+import { settled } from "./live.js";
+import { empty, fillWith, heading, onlyRunning } from "./views.js";
 
 function item({ key, time: at, value }) {
   return el(
@@ -18,7 +19,12 @@ function item({ key, time: at, value }) {
 export function show(main, { signal }) {
   const body = el("div", { class: "stack", id: "settings" });
   main.append(heading("Settings"), el("p", { class: "lead" }, "The definition of the crawl, with the time of its creation, and the settings of sites, with that of their last change."), body);
-  fillWith(body, signal, () => get("/v1/settings", signal), ({ settings }) => {
+  fillWith(body, signal, async () => {
+    await settled();
+    return onlyRunning() ?? get("/v1/settings", signal);
+  }, (answer) => {
+    if (answer instanceof Element) return answer;
+    const { settings } = answer;
     if (settings.length === 0) return empty("No settings", "Everything has its default.");
     const list = el("ol", { class: "plain-list stack" }, settings.map(item));
     const shown = el("span", { class: "muted", role: "status" }, counted(settings.length, "setting"));

@@ -1,9 +1,9 @@
 // Setting of one site: frozen or not, and its rate.
 
-import { get, write } from "./api.js";
+import { get, path, write } from "./api.js";
 import { announce, el, setText } from "./dom.js";
-import { time } from "./format.js";
-import { isChangeable } from "./live.js";
+import { NOTHING, time } from "./format.js";
+import { isChangeable, live } from "./live.js";
 
 /** Several controls of one site share its setting. */
 const settings = new EventTarget();
@@ -41,14 +41,15 @@ export function siteControl(site, signal, isLong = false) {
   function draw() {
     const rate = setting?.requests_per_second;
     const words = [setting?.frozen && "Frozen", setting && rate !== null && rate !== undefined && `${rate} per second`].filter(Boolean);
-    setText(state, words.join(" · ") || (setting ? "As the crawl" : failed || "Loading…"));
+    const name = setting && setting.site !== site ? `${setting.site}: ` : "";
+    setText(state, name + (words.join(" · ") || (setting ? "As the crawl" : failed || "Loading…")));
     state.dataset.frozen = String(Boolean(setting?.frozen));
     freeze.hidden = !setting || !isChangeable();
     setText(freeze, setting?.frozen ? "Unfreeze" : "Freeze");
     freeze.setAttribute("aria-label", `${setting?.frozen ? "Unfreeze" : "Freeze"} ${site}`);
     for (const part of [label, input, set]) part.hidden = !setting || !isChangeable();
     for (const part of [freeze, set]) part.setAttribute("aria-disabled", String(isBusy));
-    setText(note, setting?.changed_at ? `Changed at ${time(setting.changed_at)}` : setting ? "Never changed" : "");
+    setText(note, setting?.changed_at ? `Changed at ${time(setting.changed_at)}` : setting ? "Never changed" : "Settings can be changed while the crawl runs.");
   }
 
   function complain(text) {
@@ -59,11 +60,11 @@ export function siteControl(site, signal, isLong = false) {
 
   async function load() {
     try {
-      setting = await get(`/v1/sites/${encodeURIComponent(site)}`, signal);
+      setting = await get(path("/v1/site", { site }), signal);
       input.value = setting.requests_per_second ?? "";
     } catch (problem) {
       if (signal.aborted) return;
-      failed = problem.status === 404 ? "–" : problemText(problem);
+      failed = problemText(problem);
     }
     draw();
   }
@@ -75,7 +76,7 @@ export function siteControl(site, signal, isLong = false) {
     draw();
     try {
       const { frozen, requests_per_second } = { ...setting, ...next };
-      setting = await write("PUT", `/v1/sites/${encodeURIComponent(site)}`, { frozen, requests_per_second });
+      setting = await write("PUT", path("/v1/site", { site }), { frozen, requests_per_second });
       settings.dispatchEvent(new CustomEvent("set", { detail: setting }));
       announce(done(setting));
     } catch (problem) {
@@ -93,11 +94,12 @@ export function siteControl(site, signal, isLong = false) {
     put({ requests_per_second: rate }, () => (rate === null ? `${site} has the rate of the crawl` : `${site}: ${rate} requests per second`));
   });
   settings.addEventListener("set", ({ detail }) => {
-    if (detail.site !== site || detail === setting) return;
+    if (detail === setting || detail.site !== (setting?.site ?? site)) return;
     setting = detail;
     if (document.activeElement !== input) input.value = detail.requests_per_second ?? "";
     draw();
   }, { signal });
-  load();
+  if (live.crawl && live.crawl.state !== "ended") load();
+  else failed = NOTHING;
   return { element, draw };
 }

@@ -63,6 +63,20 @@ function blocked(signal) {
   };
 }
 
+function frozen(signal) {
+  const { element, body } = table("Sites without requests until they are unfrozen", ["Site", "Requests", "More"], { class: "sites" });
+  const part = section("Frozen sites", element);
+  const make = siteRow(signal, () => ({ element: [] }));
+  return {
+    element: part,
+    draw(crawl) {
+      const sites = crawl.frozen ?? [];
+      part.hidden = sites.length === 0;
+      keyed(body, sites.map((site) => ({ site })), ({ site }) => site, make);
+    },
+  };
+}
+
 function chosen(site, signal) {
   const control = siteControl(site, signal, true);
   const links = el("p", null, pageLink("pages", { site }, "Pages of this site"));
@@ -81,16 +95,18 @@ function lookUp(site) {
 /** Shows the page. */
 export function show(main, { parameters, signal }) {
   const site = (parameters.get("site") ?? "").trim();
-  const parts = [site && chosen(site, signal), busiest(signal), blocked(signal)].filter(Boolean);
+  const makers = [site && (() => chosen(site, signal)), () => busiest(signal), () => frozen(signal), () => blocked(signal)].filter(Boolean);
   const body = el("div", { class: "stack" }, loading());
-  let isDrawn = false;
+  let parts = null;
   const draw = () => {
     if (!live.crawl && live.connection !== "unavailable") {
       if (live.error) body.replaceChildren(failure(live.error));
       return;
     }
-    if (!isDrawn) body.replaceChildren(...parts.map(({ element }) => element));
-    isDrawn = true;
+    if (!parts) {
+      parts = makers.map((make) => make());
+      body.replaceChildren(...parts.map(({ element }) => element));
+    }
     for (const part of parts) part.draw(live.crawl ?? {});
   };
   main.append(heading("Sites"), lookUp(site), body);

@@ -32,6 +32,12 @@ export function failure(error, retry) {
   );
 }
 
+/** Shown instead of what only a running crawl has; null while one runs. */
+export function onlyRunning() {
+  if (live.connection === "unavailable") return empty("No crawl is next to this server", "Settings and dead letters are those of a running crawl.");
+  return live.crawl?.state === "ended" ? empty("The crawl has ended", "Settings and dead letters can be seen while it runs.") : null;
+}
+
 /** Fills an element with the result of a request: first the state of loading, then content or the failure. */
 export async function fillWith(element, signal, request, render) {
   const run = async () => {
