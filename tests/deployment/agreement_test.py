@@ -206,7 +206,7 @@ def workload(kind, name, port, **environment):
 
     box = {
         "name": name,
-        "image": f"orbweaver-{name}:0.1.0",
+        "image": "orbweaver:0.1.0",
         "command": [f"/usr/local/bin/orbweaver-{name}"],
         "env": [{"name": key, "value": value} for key, value in variables.items()],
         "envFrom": [{"configMapRef": {"name": "shared"}}],
@@ -243,7 +243,7 @@ def cluster():
     fetcher = workload("Deployment", "fetcher", 9464, ORBWEAVER_CQL__NODES="db:9042")
     fetcher["spec"]["strategy"] = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     topics = workload("Job", "topics", 1)
-    topics["spec"]["template"]["spec"]["containers"][0].update(image="orbweaver:0.1.0", command=["/usr/local/bin/orbweaver"])
+    topics["spec"]["template"]["spec"]["containers"][0].update(command=["/usr/local/bin/orbweaver"])
     objects = {"frontier": frontier, "fetcher": fetcher, "topics": topics}
     for name in ("frontier", "fetcher"):
         labels = {"app.kubernetes.io/component": name}
@@ -307,8 +307,8 @@ class Kubernetes(Planted):
                 (put(inside("fetcher", "spec"), "selector", {"matchLabels": {"app": "x"}}), "does not match its pods"),
                 (lambda o: o["fetcher"]["spec"]["selector"]["matchLabels"].update({"app.kubernetes.io/version": "0.1.0"}), "selector has the version"),
                 (put(inside("fetcher", "spec"), "strategy", {}), "one pod at a time"),
-                (put(box("fetcher"), "image", "orbweaver-fetcher:latest"), "no fixed tag"),
-                (put(box("fetcher"), "image", "orbweaver-frontier:0.1.0"), "not orbweaver-fetcher:0.1.0"),
+                (put(box("fetcher"), "image", "orbweaver:latest"), "no fixed tag"),
+                (put(box("fetcher"), "image", "orbweaver-fetcher:0.1.0"), "not orbweaver:0.1.0"),
                 (put(box("fetcher"), "resources", {"requests": {"cpu": "1", "memory": "1Gi"}}), "limit of memory"),
                 (put(box("fetcher"), "livenessProbe", {"httpGet": {"path": "/readyz", "port": "http"}}), "livenessProbe asks for /readyz"),
                 (put(box("fetcher"), "readinessProbe", {}), "readinessProbe asks for None"),
@@ -328,7 +328,7 @@ class Kubernetes(Planted):
             ],
         )
 
-    def test_an_overlay_that_demands_credentials_encrypts_both_servers(self):
+    def test_a_profile_that_demands_credentials_encrypts_both_servers(self):
         tls, protocol = "ORBWEAVER_CQL__TLS", "ORBWEAVER_KAFKA__PROPERTIES__SECURITY__PROTOCOL"
 
         def pod(objects):
@@ -356,14 +356,30 @@ class Kubernetes(Planted):
                 (lambda o: pod(o).pop("volumes") and None, "names /ca/ca.crt, where nothing is mounted"),
             ],
         )
+        single = cluster()
+        reference = {"secretKeyRef": {"name": "c", "key": "password"}}
+        pod(single)["containers"][0]["env"].append({"name": "ORBWEAVER_CQL__PASSWORD", "valueFrom": reference})
+        self.assertEqual(len(kubernetes.check("o", list(single.values()), FACTS)), 2)
         plain = cluster()
         pod(plain)["containers"][0]["envFrom"].append({"secretRef": {"name": "credentials", "optional": True}})
         self.assertEqual(kubernetes.check("o", list(plain.values()), FACTS), [])
         del pod(plain)["containers"][0]["envFrom"][1]["secretRef"]["optional"]
         self.assertEqual(len(kubernetes.check("o", list(plain.values()), FACTS)), 2)
 
+    def test_the_service_of_an_api_is_not_the_one_for_scraping(self):
+        objects = cluster()
+        labels = {"app.kubernetes.io/component": "fetcher"}
+        objects["api"] = {"kind": "Service", "metadata": {"name": "api"}, "spec": {"selector": labels, "ports": [{"name": "api"}]}}
+        self.assertEqual(kubernetes.check("o", list(objects.values()), FACTS), [])
+        objects["api"]["spec"]["ports"] = [{"name": "http"}]
+        self.only(kubernetes.check("o", list(objects.values()), FACTS), "has 2 objects of kind Service")
+
     def test_what_only_a_cluster_knows_is_made_up_when_settings_are_asked_for(self):
-        asked = {name: (binary, env) for name, binary, env in kubernetes.commands(list(cluster().values()))}
+        objects = cluster()
+        token = {"name": "ORBWEAVER_URLSTORE__TOKEN_SHA256", "valueFrom": {"secretKeyRef": {"name": "t", "key": "k"}}}
+        objects["fetcher"]["spec"]["template"]["spec"]["containers"][0]["env"].append(token)
+        asked = {name: (binary, env) for name, binary, env in kubernetes.commands(list(objects.values()))}
+        self.assertEqual(len(asked["fetcher"][1]["ORBWEAVER_URLSTORE__TOKEN_SHA256"]), 64)
         self.assertEqual(asked["frontier"][0], "orbweaver-frontier")
         self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__INSTANCE_ID"], "1")
         self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__BROKERS"], "b:9092")
@@ -427,7 +443,7 @@ class Literals(Planted):
         variable = "ORBWEAVER_CQL__PASSWORD"
         files = {
             "docker-compose.yml": f"services:\n  fetcher:\n    environment: {{ {variable}: hunter2 }}\n",
-            "k8s/overlays/prod/kustomization.yaml": f"configMapGenerator:\n  - literals:\n      - {variable}=hunter2\n",
+            "charts/orbweaver/profiles/prod.yaml": "settings:\n  cql.password: hunter2\n",
             "k8s/credentials.env": f"{variable}=hunter2\n",
             "docs/deployment.md": f"Set `{variable}=x`.\n\n```toml\n[cql]\npassword = 'hunter2'\n```\n",
         }
@@ -469,11 +485,13 @@ class Monitoring(Planted):
 
 class Texts(Planted):
     def test_what_a_text_names_exists(self):
-        good = "Set ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD, `state.dir`; crawl.seeds; k8s/base/frontier.yaml; kafka.kafka.svc"
+        good = "Set ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD, `state.dir`; crawl.seeds; k8s/prod.yaml; kafka.kafka.svc"
         self.assertEqual(texts.check_text("t", good, FACTS), [])
         self.only(texts.check_text("t", "ORBWEAVER_KAFKA__BROKER", FACTS), "kafka.broker")
         self.only(texts.check_text("t", "longer than `runtime.shutdown`", FACTS), "runtime.shutdown")
         self.only(texts.check_text("t", "the index over crawl.seed", FACTS), "crawl.seed")
+        self.only(texts.check_text("t", "`kafka.protocol`", FACTS), "kafka.protocol")
+        self.assertEqual(texts.check_text("t", "`kafka.protocol`", FACTS, frozenset({"kafka.protocol"})), [])
 
 
 class Settings(Planted):
