@@ -62,15 +62,16 @@ ARG RUST_VERSION=1.95.0
 # FROM nothing:latest
 FROM rust:${RUST_VERSION}-slim AS build
 RUN cargo build --locked --features tls \\
-    --package orbweaver-frontier --package orbweaver-fetcher --package orbweaver
-FROM build AS chosen
+    --package orbweaver-frontier --package orbweaver-fetcher --package orbweaver \\
+    && install --target-directory=/out target/dist/orbweaver-frontier target/dist/orbweaver-fetcher target/dist/orbweaver
 FROM gcr.io/distroless/cc-debian13:nonroot
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.version="${VERSION}"
 USER 65532:65532
 EXPOSE 9462 9464
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["/usr/local/bin/entrypoint"]
+COPY --from=build /out/ /usr/local/bin/
+ENTRYPOINT ["/usr/local/bin/orbweaver"]
 """
 IGNORE = "*\n!Cargo.lock\n!Cargo.toml\n!crates\n!schemas\n!services\n!tests\n**/target\n"
 
@@ -88,13 +89,16 @@ class Dockerfile(Planted):
                 (swap("VERSION=0.1.0", "VERSION=0.2.0"), "ARG VERSION is 0.2.0"),
                 (swap("cc-debian13:nonroot", "cc-debian13:latest"), "no fixed tag"),
                 (swap("cc-debian13:nonroot", "cc-debian13"), "no fixed tag"),
-                (swap("--package orbweaver-fetcher ", ""), "orbweaver-fetcher is not built"),
+                (swap("target/dist/orbweaver-fetcher ", ""), "orbweaver-fetcher is not copied"),
+                (swap("target/dist/orbweaver-fetcher ", "target/dist/orbweaver-fetcher target/dist/bench "), "bench is copied, but not built"),
+                (swap("/out/ /usr/local/bin/", "/out/ /opt/"), "not in /usr/local/bin"),
+                (swap("/usr/local/bin/orbweaver\"", "/opt/orbweaver\""), "not in /usr/local/bin"),
                 (swap("--features tls", ""), "--features tls"),
                 (swap("65532:65532", "nonroot"), "USER is nonroot"),
                 (swap("65532:65532", "0"), "USER is 0"),
                 (swap("USER", "RUN true\nUSER"), "has a shell"),
                 (swap("SIGTERM", "SIGKILL"), "STOPSIGNAL"),
-                (swap('["/usr/local/bin/entrypoint"]', "/usr/local/bin/entrypoint"), "ENTRYPOINT"),
+                (swap('["/usr/local/bin/orbweaver"]', "/usr/local/bin/orbweaver"), "ENTRYPOINT"),
                 (swap("EXPOSE 9462 9464", "EXPOSE 9462 80"), "EXPOSE says [80, 9462]"),
                 (swap("image.version", "image.vendor"), "label"),
             ],
@@ -113,8 +117,8 @@ class Dockerfile(Planted):
 
 def program(name, port, **environment):
     return {
-        "image": f"orbweaver-{name}:0.1.0",
-        "build": {"context": ".", "args": {"BIN": f"orbweaver-{name}"}},
+        "image": "orbweaver:0.1.0",
+        "pull_policy": "never",
         "entrypoint": [f"/usr/local/bin/orbweaver-{name}"],
         "environment": {"ORBWEAVER_KAFKA__BROKERS": "kafka:9092", "ORBWEAVER_HTTP__LISTEN": f"0.0.0.0:{port}", **environment},
         "depends_on": {"kafka": {"condition": "service_healthy"}},
@@ -134,7 +138,7 @@ COMPOSE = {
             "healthcheck": {"test": ["CMD", "true"]},
             "deploy": {"resources": {"limits": {"memory": "1G"}}},
         },
-        "frontier": {**program("frontier", 9462, ORBWEAVER_STATE__DIR="/state"), "volumes": ["frontier:/state"]},
+        "frontier": {**program("frontier", 9462, ORBWEAVER_STATE__DIR="/state"), "build": ".", "volumes": ["frontier:/state"]},
         "fetcher": program("fetcher", 9464, ORBWEAVER_CQL__NODES="kafka:9042"),
     }
 }
@@ -163,11 +167,12 @@ class Compose(Planted):
                 (put("kafka", "ports", [{"target": 9094, "published": "9094"}]), "not published on loopback"),
                 (put("kafka", "network_mode", "host"), "network_mode"),
                 (without("kafka", "deploy"), "no limit"),
-                (put("fetcher", "image", "orbweaver-fetcher:0.2.0"), "not orbweaver-fetcher:0.1.0"),
+                (put("fetcher", "image", "orbweaver:0.2.0"), "not orbweaver:0.1.0"),
                 (put("fetcher", "depends_on", {"kafka": {"condition": "service_completed_successfully"}}), "started again"),
                 (put("fetcher", "depends_on", {"zookeeper": {"condition": "service_started"}}), "depends on zookeeper"),
                 (put("fetcher", "volumes", ["./no/such/folder:/x"]), "mounts ./no/such/folder"),
-                (put("fetcher", "build", {"args": {"BIN": "orbweaver"}}), "BIN=orbweaver"),
+                (without("fetcher", "pull_policy"), "does not build its image"),
+                (put("fetcher", "build", "."), "2 of them build the image"),
                 (put("fetcher", "stop_grace_period", "25s"), "gets 25 seconds"),
                 (without("fetcher", "stop_grace_period"), "the default of seconds"),
                 (without("fetcher", "read_only"), "needs read_only"),
