@@ -4,7 +4,7 @@
 #   docker run --rm orbweaver:0.1.0 --help
 #   docker run --rm --entrypoint orbweaver-fetcher orbweaver:0.1.0 --help
 #
-# What was compiled is kept in cache mounts, not in a layer of dependencies: a layer is lost as a whole when one line of Cargo.lock
+# Compiled code is kept in cache mounts, not in a layer of dependencies: a layer is lost as a whole when one line of Cargo.lock
 # changes, and librdkafka and OpenSSL, which are built from source here, take minutes. A builder that keeps no state between
 # builds compiles everything each time.
 
@@ -13,11 +13,11 @@ ARG RUST_VERSION=1.95.0
 
 FROM rust:${RUST_VERSION}-slim-trixie AS build
 ARG RUST_VERSION
-# rust-toolchain.toml asks for clippy and rustfmt besides, which nobody needs here.
+# rust-toolchain.toml also requests clippy and rustfmt, which are not needed here.
 ENV RUSTUP_TOOLCHAIN=${RUST_VERSION}
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-# librdkafka needs a C++ compiler and make, OpenSSL perl, aws-lc (for rustls) cmake on some platforms. Debian takes old versions
-# of a package away when it mends one, so a pinned version is a build that breaks.
+# librdkafka needs a C++ compiler and make, OpenSSL perl, aws-lc (for rustls) cmake on some platforms. Debian removes old versions
+# of a package when it fixes one, so a build with a pinned version would break.
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends cmake g++ make perl \
@@ -27,7 +27,7 @@ COPY . .
 # The commit, for `--version` and orbweaver_build_info: there is no .git here.
 ARG REVISION=unknown
 # The files get the time of now: cargo compares times, and those of a checkout may be older than what the cache holds of another one.
-# What is linked dynamically must be in the last image: only the C and C++ runtimes are.
+# Libraries that are linked dynamically must be in the last image: only the C and C++ runtimes are.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
     find . -path ./target -prune -o -type f -exec touch {} + \
@@ -57,12 +57,12 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
  && mkdir -p /state/orbweaver
 
 # The C and C++ runtimes, certificates of authorities, time zones; no shell and no package manager. The tag names the release of
-# Debian and gets its mends; whoever needs the same bytes each time gives a digest.
+# Debian and gets its fixes; use a digest for the same bytes each time.
 FROM gcr.io/distroless/cc-debian13:nonroot
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Orbweaver" \
-      org.opencontainers.image.description="The programs of Orbweaver, a polite web crawler that can be stopped at any instant and goes on where it was" \
+      org.opencontainers.image.description="The programs of Orbweaver, a polite web crawler that can be stopped at any instant and continues where it was" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="Apache-2.0" \

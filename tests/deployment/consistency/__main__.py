@@ -3,7 +3,7 @@
 Prints what is wrong, a line each; exit code 1 when there is anything, 70 when the code could not be read.
 `settings` starts the binaries in DIR with `--check-config` and the variables of the compose file and of the objects in FILEs.
 `operator` checks objects of the Prometheus Operator against the definitions in DIR, and their rules and dashboards against monitoring/.
-`write-chart` writes what is generated in the chart.
+`write-chart` writes the generated parts of the chart.
 """
 
 import subprocess

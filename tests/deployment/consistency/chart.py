@@ -1,4 +1,4 @@
-"""charts/orbweaver: what is generated from the code or from its values, and what its tables have to agree with."""
+"""charts/orbweaver: its generated parts, and its agreement with the code."""
 
 import json
 import re
@@ -151,7 +151,7 @@ def refused(source: str) -> set:
 
 
 def agreement(root: Path, facts: Facts) -> list[Finding]:
-    """What is written twice."""
+    """Facts that are written twice are the same."""
     chart, found = root / CHART, []
     about = yaml.safe_load((chart / "Chart.yaml").read_text())
     for name in ("version", "appVersion"):

@@ -81,9 +81,9 @@ def check(root: Path, document: dict, facts: Facts) -> list[Finding]:
 
 def copies(where: str, objects: list[dict], root: Path) -> list[Finding]:
     """The rules and dashboards in objects of Kubernetes are all those of monitoring/, unchanged."""
-    folder, found = root / "monitoring", []
-    rules = {f"orbweaver-{file.stem}": yaml.safe_load(file.read_text()) for file in folder.glob("prometheus/rules/*.yml")}
-    boards = {file.name: json.loads(file.read_text()) for file in folder.glob("grafana/dashboards/*.json")}
+    directory, found = root / "monitoring", []
+    rules = {f"orbweaver-{file.stem}": yaml.safe_load(file.read_text()) for file in directory.glob("prometheus/rules/*.yml")}
+    boards = {file.name: json.loads(file.read_text()) for file in directory.glob("grafana/dashboards/*.json")}
     made_rules = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "PrometheusRule"}
     made_boards = {
         name: json.loads(text) for o in objects if o["kind"] == "ConfigMap" for name, text in o["data"].items() if name.endswith(".json")
