@@ -68,9 +68,11 @@ func render(path, namespace string, files []string) error {
 	if len(hooks) > 0 {
 		return fmt.Errorf("%s is a hook: without Helm it would be applied as any other object", hooks[0].Path)
 	}
+	var all strings.Builder
 	for _, manifest := range manifests {
-		fmt.Printf("---\n# Source: %s\n%s\n", manifest.Name, manifest.Content)
+		fmt.Fprintf(&all, "---\n# Source: %s\n%s\n", manifest.Name, manifest.Content)
 	}
+	fmt.Println(strings.TrimRight(all.String(), "\n"))
 	return nil
 }
 
