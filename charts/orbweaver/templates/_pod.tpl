@@ -119,6 +119,8 @@ volumeMounts:
 
 {{/* Template of the pods of a service. */}}
 {{- define "orbweaver.service.template" -}}
+{{- $environment := include "orbweaver.service.environment" . | trim }}
+{{- include "orbweaver.validate.environment" (dict "name" .name "environment" $environment) }}
 metadata:
   {{- include "orbweaver.pod.metadata" . | nindent 2 }}
 spec:
@@ -140,7 +142,7 @@ spec:
       command: [/usr/local/bin/orbweaver-{{ .name }}]
       {{- include "orbweaver.container" . | nindent 6 }}
       env:
-        {{- include "orbweaver.service.environment" . | trim | nindent 8 }}
+        {{- $environment | nindent 8 }}
       ports:
         - { name: http, containerPort: {{ .facts.port }}, protocol: TCP }
         {{- with .service.api }}

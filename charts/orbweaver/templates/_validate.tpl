@@ -57,17 +57,41 @@
 {{/* Settings below a key with a star: none that the chart sets, and no secret. Takes path and settings. */}}
 {{- define "orbweaver.validate.settings" -}}
 {{- $own := dict "security.protocol" "kafka.protocol" "sasl.mechanism" "kafka.mechanism" "ssl.ca.location" "kafka.ca" "ssl.certificate.location" "kafka.client" "ssl.key.location" "kafka.client" "sasl.username" "kafka.credentials" }}
-{{- $secrets := list "password" "passphrase" "secret" "token" "credential" "jaas" "oauth" "pem" "authorization" "cookie" "api-key" "apikey" }}
 {{- range $key, $_ := .settings }}
 {{- with get $own (trimPrefix "kafka.properties." $key | lower) }}
 {{- fail (printf "%s: %s is set by %s" $.path $key .) }}
 {{- end }}
 {{- if or (hasPrefix "kafka.properties." $key) (hasPrefix "fetcher.headers." $key) }}
-{{- range $secrets }}
+{{- range include "orbweaver.secrets" $ | fromJsonArray }}
 {{- if contains . (lower $key) }}
 {{- fail (printf "%s: %s is a secret: give it as a variable of the Secret in credentials.secret" $.path $key) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The environment of a service has each variable once, and no secret as a value. Takes name and environment. */}}
+{{- define "orbweaver.validate.environment" -}}
+{{- $seen := list }}
+{{- range .environment | fromYamlArray }}
+{{- $variable := .name }}
+{{- if has $variable $seen }}
+{{- fail (printf "%s: the variable %s is set twice: remove it from extraEnvironment" $.name $variable) }}
+{{- end }}
+{{- $seen = append $seen $variable }}
+{{- if and (hasPrefix "ORBWEAVER_" $variable) (not (hasSuffix "_FILE" $variable)) .value }}
+{{- range include "orbweaver.secrets" $ | fromJsonArray }}
+{{- if contains (. | replace "-" "_" | upper) $variable }}
+{{- fail (printf "%s: the variable %s is a secret: take it from a Secret with valueFrom.secretKeyRef" $.name $variable) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Parts of names that mark secrets, as in the programs, as JSON. */}}
+{{- define "orbweaver.secrets" -}}
+{{- $secrets := list "password" "passphrase" "secret" "token" "credential" "jaas" "oauth" "pem" "authorization" "cookie" "api-key" "apikey" }}
+{{- $secrets | toJson }}
 {{- end }}
