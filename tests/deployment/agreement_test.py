@@ -248,6 +248,7 @@ def cluster():
     fetcher = workload("Deployment", "fetcher", 9464, ORBWEAVER_CQL__NODES="db:9042")
     fetcher["spec"]["strategy"] = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     topics = workload("Job", "topics", 1)
+    topics["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
     topics["spec"]["template"]["spec"]["containers"][0].update(command=["/usr/local/bin/orbweaver"])
     objects = {"frontier": frontier, "fetcher": fetcher, "topics": topics}
     for name in ("frontier", "fetcher"):
@@ -302,6 +303,7 @@ class Kubernetes(Planted):
                 (put(pod, "enableServiceLinks", True), "enableServiceLinks"),
                 (put(pod, "automountServiceAccountToken", True), "automountServiceAccountToken"),
                 (put(pod, "serviceAccountName", "default"), "ServiceAccount is not there"),
+                (put(inside("topics", "spec", "template", "spec"), "restartPolicy", "Always"), "restartPolicy is not OnFailure"),
                 (put(pod, "initContainers", [{}]), "more than one container"),
                 (put(pod, "terminationGracePeriodSeconds", 20), "gets 20 seconds"),
                 (put(pod, "topologySpreadConstraints", []), "not spread"),
@@ -347,7 +349,8 @@ class Kubernetes(Planted):
         box["envFrom"].append({"secretRef": {"name": "credentials", "optional": False}})
         box["volumeMounts"] = [{"name": "cql-ca", "mountPath": "/ca"}]
         pod(secured)["volumes"] = [{"name": "cql-ca", "configMap": {"name": "cql-ca"}}]
-        for key, value in ((protocol, "SASL_SSL"), (tls, "true"), ("ORBWEAVER_CQL__TLS_CA", "/ca/ca.crt")):
+        mechanism = "ORBWEAVER_KAFKA__PROPERTIES__SASL__MECHANISM"
+        for key, value in ((protocol, "SASL_SSL"), (mechanism, "PLAIN"), (tls, "true"), ("ORBWEAVER_CQL__TLS_CA", "/ca/ca.crt")):
             variable(key, value)(secured)
         self.each(
             secured,
@@ -356,6 +359,7 @@ class Kubernetes(Planted):
                 (variable(tls, "false"), f"demands credentials, and {tls} does not encrypt"),
                 (variable(tls, ""), f"demands credentials, and {tls} does not encrypt"),
                 (variable(protocol, "SASL_PLAINTEXT"), f"demands credentials, and {protocol} does not encrypt"),
+                (variable(mechanism, ""), "it logs in to the brokers without"),
                 (variable("ORBWEAVER_CQL__TLS_CA", "/elsewhere/ca.crt"), "names /elsewhere/ca.crt, where nothing is mounted"),
                 (variable("ORBWEAVER_CQL__PASSWORD_FILE", "/elsewhere/password"), "names /elsewhere/password, where nothing is mounted"),
                 (lambda o: pod(o).pop("volumes") and None, "names /ca/ca.crt, where nothing is mounted"),

@@ -75,6 +75,8 @@ def hardening(where: str, workload: dict) -> list[Finding]:
         "serviceAccountName is not set": bool(spec.get("serviceAccountName")),
         "it has more than one container, and only the first is checked": len(spec["containers"]) == 1 and not spec.get("initContainers"),
     }
+    if workload["kind"] == "Job":
+        rules["restartPolicy is not OnFailure"] = spec.get("restartPolicy") == "OnFailure"
     return [Finding(where, what) for what, holds in rules.items() if not holds]
 
 
@@ -128,6 +130,9 @@ def encryption(where: str, workload: dict, env: dict) -> list[Finding]:
         for servers, (variable, values) in ENCRYPTION.items():
             if env.get(servers) and (env.get(variable) or "").lower() not in values:
                 found.append(Finding(where, f"it demands credentials, and {variable} does not encrypt the connections to {servers}"))
+    protocol = (env.get("ORBWEAVER_KAFKA__PROPERTIES__SECURITY__PROTOCOL") or "").lower()
+    if protocol.startswith("sasl") and not env.get("ORBWEAVER_KAFKA__PROPERTIES__SASL__MECHANISM"):
+        found.append(Finding(where, "it logs in to the brokers without ORBWEAVER_KAFKA__PROPERTIES__SASL__MECHANISM"))
     volumes = {volume["name"] for volume in pod(workload).get("volumes", [])}
     mounts = [mount["mountPath"] for mount in first(workload).get("volumeMounts", []) if mount["name"] in volumes]
     for variable in (*AUTHORITIES, *(name for name in env if name.endswith("_FILE"))):
