@@ -60,6 +60,11 @@ impl SiteControls {
         self.sites.get(site)?.value()
     }
 
+    /// Returns the settings of all sites that have any, by name.
+    pub fn all(&self) -> impl Iterator<Item = &SiteSettings> {
+        self.sites.values().filter_map(Setting::value)
+    }
+
     /// Returns the version of the settings of a site that apply.
     #[must_use]
     pub fn version(&self, site: &str) -> Option<Version> {

@@ -21,6 +21,7 @@ pub use quantities::{duration, size};
 
 use crate::crawl::{
     archive_to::ArchiveTo,
+    console::ConsoleOptions,
     export_to::ExportOptions,
     intranet::IntranetOptions,
     metrics::MetricsOptions,
@@ -181,6 +182,8 @@ pub struct CrawlArgs {
     pub export: ExportOptions,
     #[command(flatten)]
     pub metrics: MetricsOptions,
+    #[command(flatten)]
+    pub console: ConsoleOptions,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     pub cluster: crate::cluster::args::CrawlOptions,

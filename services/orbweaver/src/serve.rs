@@ -10,14 +10,18 @@ use std::{
 use clap::Args;
 use orbweaver_settings::Section as _;
 use orbweaver_store::{FjallOptions, FjallStore};
-use orbweaver_urlstore::{Api, Archive, Sources, UrlstoreConfig, UrlstoreMetrics, server};
+use orbweaver_urlstore::{Api, Archive, Sources, UrlstoreConfig, UrlstoreMetrics, live::LiveCrawl, server};
 use prometheus::Registry;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     block_on,
-    crawl::{pipeline::ARCHIVE, prepare::lock, settings::Settings},
+    crawl::{console::finished, pipeline::ARCHIVE, prepare::lock, run::name, settings::Settings, summary::Summary},
+    durable::read_whole,
     exit::{Failure, failed},
     output::to_stdout,
 };
@@ -25,8 +29,8 @@ use crate::{
 /// Arguments of `orbweaver serve`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-GET /v1/url?url=URL, /v1/history, /v1/links, /v1/captures and /v1/content, GET /v1/pages?site=SITE, and POST /v1/urls; GET \
-/openapi.json describes them. The crawl must not be running, and cannot be resumed meanwhile. SIGINT or SIGTERM ends the command.
+GET / is a console for the browser. GET /v1/url?url=URL, /v1/history, /v1/links, /v1/captures and /v1/content, GET \
+/v1/pages?site=SITE, and POST /v1/urls; GET /openapi.json describes them. The crawl must not be running, and cannot be resumed meanwhile. SIGINT or SIGTERM ends the command.
 
 Exit codes: 0 ended by a signal, 64 usage error, 66 no such crawl, 73 the crawl is running, 74 store or address unusable.
 
@@ -54,39 +58,60 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let state = args.dir.join("state");
     let none = || Failure::Input(format!("{}: holds no crawl", args.dir.display()));
     let settings = Settings::read(&state)?.ok_or_else(none)?;
-    let config = config(args)?;
+    let listener = Listener::new(args.listen, args.token_sha256.as_deref(), OPTIONS)?;
     let store = state.join("store");
     if !store.is_dir() {
         return Err(Failure::Input(format!("{}: does not exist", store.display())));
     }
     let _lock = lock(&state)?;
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    block_on(threads, Duration::from_secs(1), serve(&config, &settings, &args.dir))
+    until_a_signal(&listener, &settings, &args.dir)
 }
 
-/// Returns the settings of the server.
-fn config(args: &ServeArgs) -> Result<UrlstoreConfig, Failure> {
-    let token_sha256 = args.token_sha256.as_deref().map(hash).transpose()?;
-    let config = UrlstoreConfig { listen: args.listen, token_sha256, ..UrlstoreConfig::default() };
-    config.check().map_err(|conflict| match &*conflict.key {
-        "listen" => Failure::Usage(format!(
-            "--listen {}: --token-sha256 FILE is required, since the address is not on loopback",
-            args.listen
-        )),
-        _ => Failure::Usage(format!("--token-sha256: {}", conflict.problem)),
-    })?;
-    Ok(config)
+/// Serves the results of a crawl, which the caller has locked, until SIGINT or SIGTERM.
+///
+/// # Errors
+/// Fails if the store or the archive cannot be opened, or the address cannot be listened on.
+pub fn until_a_signal(listener: &Listener, settings: &Settings, dir: &Path) -> Result<(), Failure> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    block_on(threads, Duration::from_secs(1), serve(&listener.config, settings, dir))
+}
+
+/// Options of the address and of the token.
+const OPTIONS: [&str; 2] = ["--listen", "--token-sha256"];
+
+/// Settings of the server: its address and its token.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) config: UrlstoreConfig,
+}
+
+impl Listener {
+    /// Checks the values of two options.
+    ///
+    /// # Errors
+    /// Fails if other machines can reach the address and no token is required, or the file of the token is invalid.
+    pub fn new(listen: SocketAddr, token: Option<&Path>, [address, hash]: [&str; 2]) -> Result<Self, Failure> {
+        let token_sha256 = token.map(read_hash).transpose()?;
+        let config = UrlstoreConfig { listen, token_sha256, ..UrlstoreConfig::default() };
+        config.check().map_err(|conflict| match &*conflict.key {
+            "listen" => Failure::Usage(format!(
+                "{address} {listen}: {hash} FILE is required, since the address is not on loopback"
+            )),
+            _ => Failure::Usage(format!("{hash}: {}", conflict.problem)),
+        })?;
+        Ok(Self { config })
+    }
 }
 
 /// Returns the hash in a file, after which `sha256sum` writes `-`.
-fn hash(path: &Path) -> Result<String, Failure> {
+fn read_hash(path: &Path) -> Result<String, Failure> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
     Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
 }
 
 /// Returns the archive of a crawl, if it has one.
-fn archive(settings: &Settings, dir: &Path) -> Result<Option<Archive>, Failure> {
+pub(crate) fn archive(settings: &Settings, dir: &Path) -> Result<Option<Archive>, Failure> {
     match &settings.warc_upload {
         Some(address) => Archive::open(address).map(Some).map_err(|error| Failure::Usage(error.to_string())),
         None => Ok(settings.warc.then(|| Archive::Directory(dir.join(ARCHIVE)))),
@@ -101,7 +126,12 @@ async fn serve(config: &UrlstoreConfig, settings: &Settings, dir: &Path) -> Resu
     let store = FjallStore::open(dir.join("state/store"), FjallOptions::default()).map_err(failed)?;
     let metrics = UrlstoreMetrics::register(&Registry::new()).map_err(failed)?;
     let (listener, address) = server::listen(config.listen).await.map_err(failed)?;
-    let sources = Sources { store: Arc::new(store), archive, policy: settings.canonical };
+    let summary: Option<Summary> = read_whole(&dir.join("summary.json")).unwrap_or_default();
+    let live = summary.map(|summary| LiveCrawl {
+        figures: watch::channel(Arc::new(finished(name(settings, dir), &summary))).1,
+        controls: None,
+    });
+    let sources = Sources { store: Arc::new(store), archive, policy: settings.canonical, live };
     let (api, stop) = (Api::new(config, sources, metrics), CancellationToken::new());
     to_stdout(|out| writeln!(out, "serving {} at http://{address}", dir.display()))?;
     let serving = tokio::spawn(server::serve(listener, api, stop.clone()));
@@ -128,12 +158,16 @@ mod tests {
     #[test]
     fn an_address_that_others_can_reach_requires_a_token() {
         let dir = tempfile::tempdir().unwrap();
+        let config = |args: &ServeArgs| Listener::new(args.listen, args.token_sha256.as_deref(), OPTIONS);
         let refused = config(&args(dir.path(), "0.0.0.0:9480", None)).unwrap_err();
         assert_eq!(refused.code(), 64);
         assert!(refused.to_string().starts_with("--listen 0.0.0.0:9480: --token-sha256 FILE is required"), "{refused}");
         let file = dir.path().join("hash");
         std::fs::write(&file, OF_SECRET).unwrap();
-        assert_eq!(config(&args(dir.path(), "0.0.0.0:9480", Some(&file))).unwrap().token_sha256.unwrap().len(), 64);
+        assert_eq!(
+            config(&args(dir.path(), "0.0.0.0:9480", Some(&file))).unwrap().config.token_sha256.unwrap().len(),
+            64
+        );
         std::fs::write(&file, "secret").unwrap();
         let refused = config(&args(dir.path(), "127.0.0.1:9480", Some(&file))).unwrap_err();
         assert!(refused.to_string().starts_with("--token-sha256: expected the SHA-256"), "{refused}");

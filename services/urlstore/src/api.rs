@@ -6,7 +6,7 @@ use orbweaver_store::Store;
 use orbweaver_url::Policy;
 use tokio::sync::Semaphore;
 
-use crate::{archive::Archive, config::UrlstoreConfig, metrics::UrlstoreMetrics, token::TokenHash};
+use crate::{archive::Archive, config::UrlstoreConfig, live::LiveCrawl, metrics::UrlstoreMetrics, token::TokenHash};
 
 /// Maximum number of requests with large answers (links, content, pages, batches) that are answered concurrently: each may take tens of
 /// MiB of memory.
@@ -20,12 +20,18 @@ pub struct Sources {
     pub archive: Option<Archive>,
     /// Policy of the canonical form, unless a request names one.
     pub policy: Policy,
+    /// `None`: no crawl is next to the API.
+    pub live: Option<LiveCrawl>,
 }
 
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { archive, policy, .. } = self;
-        f.debug_struct("Sources").field("archive", archive).field("policy", policy).finish_non_exhaustive()
+        let Self { archive, policy, live, .. } = self;
+        f.debug_struct("Sources")
+            .field("archive", archive)
+            .field("policy", policy)
+            .field("live", live)
+            .finish_non_exhaustive()
     }
 }
 

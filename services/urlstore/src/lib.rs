@@ -1,4 +1,4 @@
-//! Urlstore: a read-only HTTP API over all that the store knows of a URL.
+//! Urlstore: an HTTP API over all that the store knows of a URL, and the console.
 //!
 //! A request names a URL. Its canonical form and the name of the crawl give the fingerprint ([`identity`]), under which the
 //! store has its rows. Pure functions from (state, row) decide the next lookup: [`resolution`] follows
@@ -15,6 +15,8 @@
 //! | `routes`, `lookup` | handlers, and the lookups of resolutions and lists |
 //! | `router`, `guard`, `responses` | paths; token, limits and headers of all answers; HTTP responses |
 //! | `openapi` | the generated description |
+//! | `console` | the files of the console |
+//! | [`live`] | a crawl next to the API: its figures and controls |
 //! | [`archive`] | records from a directory or a bucket |
 //! | [`server`] | connections |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
@@ -24,10 +26,12 @@ pub mod answers;
 mod api;
 pub mod archive;
 pub mod config;
+mod console;
 mod cursor;
 mod guard;
 pub mod identity;
 mod listing;
+pub mod live;
 mod location;
 mod lookup;
 pub mod metrics;

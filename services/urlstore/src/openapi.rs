@@ -87,6 +87,51 @@ pub(crate) enum Batched {
     Unavailable(Problem),
 }
 
+/// Problems of a request for the crawl next to the API.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the macro alone")]
+pub(crate) enum Watched {
+    /// A parameter is invalid, unknown or repeated, or the body is invalid.
+    #[response(status = 400, content_type = "application/problem+json")]
+    Invalid(Problem),
+    /// The bearer token is missing or wrong.
+    #[response(status = 401, content_type = "application/problem+json")]
+    Unauthorized(Problem),
+    /// No crawl is next to this API.
+    #[response(status = 404, content_type = "application/problem+json")]
+    NoCrawl(Problem),
+    /// The query is too long.
+    #[response(status = 414, content_type = "application/problem+json")]
+    UriTooLong(Problem),
+    /// Without a token, the `Host` does not name this machine.
+    #[response(status = 421, content_type = "application/problem+json")]
+    Misdirected(Problem),
+}
+
+/// Problems of a request for a running crawl.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the macro alone")]
+pub(crate) enum Controlled {
+    /// The crawl is not running, or another change came first.
+    #[response(status = 409, content_type = "application/problem+json")]
+    NotRunning(Problem),
+    /// The log of the crawl is unavailable, or too slow.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(Problem),
+}
+
+/// Problems of a request with a body for a running crawl.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the macro alone")]
+pub(crate) enum Bodied {
+    /// The body exceeds a limit.
+    #[response(status = 413, content_type = "application/problem+json")]
+    TooLarge(Problem),
+    /// The body is not JSON.
+    #[response(status = 415, content_type = "application/problem+json")]
+    UnsupportedMediaType(Problem),
+}
+
 /// Problem of a size.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "read by the macro alone")]
@@ -107,7 +152,7 @@ pub(crate) enum Expired {
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Orbweaver urlstore", description = "Read-only API over all that the store knows of a URL."),
+    info(title = "Orbweaver urlstore", description = "API over all that the store knows of a URL, and over the crawl next to it if there is one."),
     paths(
         routes::url::url,
         routes::lists::history,
@@ -116,6 +161,15 @@ pub(crate) enum Expired {
         routes::content::content,
         routes::pages::pages,
         routes::batch::urls,
+        routes::crawl::crawl,
+        routes::crawl::events,
+        routes::crawl::pause,
+        routes::crawl::resume,
+        routes::crawl::stop,
+        routes::control::site,
+        routes::control::change_site,
+        routes::control::settings,
+        routes::control::dead_letters,
     ),
     components(schemas(Problem)),
     modifiers(&Token)

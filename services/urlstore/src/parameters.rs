@@ -18,6 +18,8 @@ use crate::{
 pub(crate) const MAX_QUERY_BYTES: usize = 32 << 10;
 /// Parameters by which each route finds a page.
 pub(crate) const OF_PAGE: [&str; 3] = ["url", "crawl", "canonical"];
+/// Allowed values of the name of a site.
+pub(crate) const SITES: &str = "a registrable domain, a host or an IP address, such as `example.org`";
 /// Maximum number of entries of a list, and the default.
 pub(crate) const MAX_LIMIT: usize = 1000;
 pub(crate) const LIMIT: usize = 100;
@@ -80,12 +82,11 @@ impl Parameters {
 
     /// Returns the pages of a list.
     pub(crate) fn selection(&self) -> Result<Selection, Problem> {
-        const ALLOWED: &str = "a registrable domain, a host or an IP address, such as `example.org`";
         let Some(site) = self.get("site") else {
-            return Err(Problem::invalid("site", "the parameter is missing", ALLOWED));
+            return Err(Problem::invalid("site", "the parameter is missing", SITES));
         };
         let site = selection::site(site);
-        let site = site.ok_or_else(|| Problem::invalid("site", "the value is not the name of a site", ALLOWED))?;
+        let site = site.ok_or_else(|| Problem::invalid("site", "the value is not the name of a site", SITES))?;
         let crawl = keying(self.get("crawl"), None, Policy::STANDARD)?.crawl;
         let status = self.get("status").map_or(Ok(StatusFilter::Any), str::parse);
         let status = status.map_err(|()| {

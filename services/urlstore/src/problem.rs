@@ -23,8 +23,14 @@ pub enum Kind {
     NoArchive,
     /// The file of an archived response is not in the archive.
     FileMissing,
+    /// This server has no crawl next to it.
+    NoCrawl,
     /// The path has other methods.
     MethodNotAllowed,
+    /// Another change came first, or the change is not possible.
+    Conflict,
+    /// The crawl has ended.
+    NotRunning,
     /// The links were replaced since the cursor was issued.
     CursorExpired,
     /// The request, the answer or the content exceeds a limit.
@@ -43,7 +49,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::InvalidRequest,
         Self::Unauthorized,
         Self::UnknownRoute,
@@ -52,7 +58,10 @@ impl Kind {
         Self::NotArchived,
         Self::NoArchive,
         Self::FileMissing,
+        Self::NoCrawl,
         Self::MethodNotAllowed,
+        Self::Conflict,
+        Self::NotRunning,
         Self::CursorExpired,
         Self::TooLarge,
         Self::UriTooLong,
@@ -73,6 +82,9 @@ impl Kind {
             Self::NotArchived => ("not-archived", "No content of the URL is archived", 404),
             Self::NoArchive => ("no-archive", "This server has no archive", 404),
             Self::FileMissing => ("file-missing", "The file is not in the archive", 404),
+            Self::NoCrawl => ("no-crawl", "This server has no crawl", 404),
+            Self::Conflict => ("conflict", "The change is not possible", 409),
+            Self::NotRunning => ("not-running", "The crawl is not running", 409),
             Self::MethodNotAllowed => ("method-not-allowed", "The path does not have this method", 405),
             Self::CursorExpired => ("cursor-expired", "The links were replaced", 410),
             Self::TooLarge => ("too-large", "A size limit is exceeded", 413),
@@ -125,7 +137,8 @@ impl Problem {
     }
 
     /// Creates a problem of a part of the request, with the allowed values.
-    pub(crate) fn invalid(part: &str, detail: impl Into<String>, allowed: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn invalid(part: &str, detail: impl Into<String>, allowed: impl Into<String>) -> Self {
         let (part, allowed) = (Some(part.to_owned()), Some(allowed.into()));
         Self { part, allowed, ..Self::new(Kind::InvalidRequest, detail) }
     }

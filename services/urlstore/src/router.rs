@@ -12,19 +12,40 @@ use axum::{
 
 use crate::{
     api::Api,
+    console,
     guard::guard,
     openapi,
     problem::{Kind, Problem},
     responses,
-    routes::{batch, content, lists, pages, url},
+    routes::{batch, content, control, crawl, lists, pages, url},
 };
 
 /// All paths.
-pub(crate) const PATHS: [&str; 8] =
-    ["/v1/url", "/v1/history", "/v1/links", "/v1/captures", "/v1/content", "/v1/pages", "/v1/urls", "/openapi.json"];
+pub(crate) const PATHS: [&str; 16] = [
+    "/v1/url",
+    "/v1/history",
+    "/v1/links",
+    "/v1/captures",
+    "/v1/content",
+    "/v1/pages",
+    "/v1/urls",
+    "/v1/crawl",
+    "/v1/crawl/events",
+    "/v1/crawl/pause",
+    "/v1/crawl/resume",
+    "/v1/crawl/stop",
+    "/v1/site",
+    "/v1/settings",
+    "/v1/dead-letters",
+    "/openapi.json",
+];
 
-/// Creates the router of the API.
+/// Creates the router of the API and the console.
 pub fn router(api: Arc<Api>) -> Router {
+    console::router().fallback_service(of_api(api))
+}
+
+fn of_api(api: Arc<Api>) -> Router {
     let handlers = [
         get(url::url),
         get(lists::history),
@@ -33,6 +54,14 @@ pub fn router(api: Arc<Api>) -> Router {
         get(content::content),
         get(pages::pages),
         post(batch::urls),
+        get(crawl::crawl),
+        get(crawl::events),
+        post(crawl::pause),
+        post(crawl::resume),
+        post(crawl::stop),
+        get(control::site).put(control::change_site),
+        get(control::settings),
+        get(control::dead_letters),
         get(description),
     ];
     let routed =

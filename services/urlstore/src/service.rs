@@ -25,7 +25,7 @@ impl Service for UrlstoreService {
         let Self(config) = self;
         let metrics = UrlstoreMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let archive = config.archive.as_deref().map(Archive::open).transpose().map_err(ServiceError::start)?;
-        let sources = Sources { store: shell.store()?, archive, policy: Policy::STANDARD };
+        let sources = Sources { store: shell.store()?, archive, policy: Policy::STANDARD, live: None };
         let (listener, address) = server::listen(config.listen).await.map_err(ServiceError::start)?;
         tracing::info!(%address, "the API is listening");
         let api = Api::new(&config, sources, metrics);

@@ -7,6 +7,8 @@ use crate::{
     CrawlState, crawl_events::EVENTS_PARTITION, index::IndexError, metrics::seconds, partition::PartitionFrontier,
 };
 
+/// Number of sites with the most queued URLs in the figures.
+const BUSIEST: usize = 20;
 /// Time between two updates of the states of crawls, in milliseconds.
 const CRAWLS_EVERY_MS: Millis = 1_000;
 
@@ -68,10 +70,10 @@ impl FrontierStage {
             self.metrics.show_urls(self.names.iter().map(|(key, name)| (name, counts(*key))));
             let mut busiest = vec![];
             for partition in self.open.values_mut() {
-                busiest.extend(partition.busiest(5)?);
+                busiest.extend(partition.busiest(BUSIEST)?);
             }
             busiest.sort_by_key(|load| std::cmp::Reverse(load.waiting));
-            busiest.truncate(5);
+            busiest.truncate(BUSIEST);
             self.view.lock().busiest = busiest;
         }
         Ok(())

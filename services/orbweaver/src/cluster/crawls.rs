@@ -97,7 +97,9 @@ async fn write_new(log: &dyn Log, wanted: CrawlDefinition, now: Millis) -> Resul
     // Names a version that is never in force: of two writers, the later one does not replace the earlier one's crawl.
     let version = definition::write(log, &CrawlDefinition { replaces: vec![Version::MAX], ..wanted }, now).await?;
     let key = crawl_key(name);
-    let after = definition::read_back(log, &key, definition::definitions, |after| after.repair(name), now).await?;
+    let after =
+        definition::read_back(log, &key, |log| Box::pin(definition::definitions(log)), |after| after.repair(name), now)
+            .await?;
     if !after.has_applied(name, version) {
         let first = format!("the crawl `{name}` was created by another command first: nothing was changed");
         return Err(Failure::Stopped(first));

@@ -5,11 +5,8 @@ mod replayed;
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, Offset, TopicPartition, topic_partitions};
-use orbweaver_messages::{DeadLetter, topic::DEAD_LETTERS};
-use orbweaver_stage::DEAD_LETTER_HEADER;
-use serde::Serialize;
+use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, topic_partitions};
+use orbweaver_messages::topic::DEAD_LETTERS;
 
 use self::{
     replay::{replay, replay_all},
@@ -17,34 +14,15 @@ use self::{
 };
 use super::{args::DeadLettersVerb, connection::block_on};
 use crate::{
+    crawl::dead_letters::{Shown, Span, letter, read, shown},
     exit::{Failure, failed},
-    export::rfc3339,
     output::{json_line, to_stdout},
 };
 
 /// Group whose commits record the replayed dead letters.
 pub const REPLAY_GROUP: &str = "dead-letters-replay";
-/// Timeout per read or poll.
+/// Timeout per poll.
 const WAIT: Duration = Duration::from_secs(5);
-/// Maximum length shown of a value, in characters of text, otherwise in bytes.
-const SHOWN_BYTES: usize = 2048;
-
-/// A dead letter as it is printed.
-#[derive(Debug, Serialize)]
-struct Shown {
-    id: String,
-    at: String,
-    service: String,
-    reason: String,
-    topic: String,
-    partition: u32,
-    offset: Offset,
-    key: Option<String>,
-    value: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value_base64: Option<String>,
-    value_bytes: usize,
-}
 
 /// Runs `orbweaver dead-letters`.
 ///
@@ -90,26 +68,6 @@ async fn list(log: &dyn Log, limit: usize, stuck: bool) -> Result<Vec<Shown>, Lo
     Ok(letters.into_iter().take(limit).map(|(_, letter)| letter).collect())
 }
 
-/// Part of a topic-partition, from one offset to another.
-type Span = (TopicPartition, Offset, Offset);
-
-/// Passes the records of a span to `take` until it returns `false`.
-async fn read(
-    (tp, from, end): Span,
-    log: &dyn Log,
-    mut take: impl FnMut(&ConsumerRecord) -> bool,
-) -> Result<(), LogError> {
-    let mut reader = log.reader(tp, from).await?;
-    while reader.position() < end {
-        for record in reader.read(WAIT).await? {
-            if record.offset >= end || !take(&record) {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Returns the dead letters that were not replayed, in ascending order; no span is empty.
 pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
     let replayed = replayed(log, &topic_partitions(log, &[DEAD_LETTERS])?).await?;
@@ -133,45 +91,12 @@ fn is_stuck(record: &ConsumerRecord) -> bool {
     letter(record).is_ok_and(|letter| letter.is_stuck())
 }
 
-fn shown(record: &ConsumerRecord) -> Shown {
-    let id = format!("{}:{}", record.tp.partition, record.offset);
-    let letter = letter(record).unwrap_or_else(|reason| DeadLetter {
-        service: String::new(),
-        reason,
-        topic: String::new(),
-        partition: 0,
-        offset: 0,
-        rejected_at_ms: record.timestamp_ms,
-    });
-    let bytes = record.value.as_deref();
-    let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let base64 =
-        |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(&bytes[..bytes.len().min(SHOWN_BYTES)]);
-    Shown {
-        id,
-        at: rfc3339(letter.rejected_at_ms),
-        service: letter.service,
-        reason: letter.reason,
-        topic: letter.topic,
-        partition: letter.partition,
-        offset: letter.offset,
-        key: record.key.as_ref().map(|key| String::from_utf8_lossy(key).into_owned()),
-        value: text.map(|text| text.chars().take(SHOWN_BYTES).collect()),
-        value_base64: if text.is_none() { bytes.map(base64) } else { None },
-        value_bytes: bytes.map_or(0, <[u8]>::len),
-    }
-}
-
-fn letter(record: &ConsumerRecord) -> Result<DeadLetter, String> {
-    let header = record.header(DEAD_LETTER_HEADER).ok_or("the record has no header `dead-letter`")?;
-    serde_json::from_slice(header).map_err(|error| format!("the header `dead-letter` cannot be read: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
-    use orbweaver_messages::{STUCK, encode, topic};
+    use orbweaver_log::{Cleanup, MemoryLog, Offset, Record, TopicPartition, TopicSpec};
+    use orbweaver_messages::{DeadLetter, STUCK, encode, topic};
+    use orbweaver_stage::DEAD_LETTER_HEADER;
 
     use super::*;
 

@@ -15,12 +15,12 @@ use super::{
     connection::{block_on, cql_config},
     crawl_urls::{CrawlUrls, UrlBatch},
     seed,
-    site::site_of,
 };
 use crate::{
     crawl::{
         prepare::{check_readable, seed_urls},
         seeds::SeedWriter,
+        site_settings::site_of,
     },
     exit::{Failure, failed},
 };

@@ -1,10 +1,9 @@
 //! `orbweaver site`: shows the settings of a site, changes them, freezes and thaws the site while crawls run.
 
 use orbweaver_log::Log;
-use orbweaver_messages::{SiteSettings, site_key};
-use orbweaver_scope::{SiteControls, Version};
-use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_url::{SiteName, WideDomains, parse_seed};
+use orbweaver_messages::SiteSettings;
+use orbweaver_scope::Version;
+use orbweaver_url::SiteName;
 use serde::Serialize;
 
 use super::{
@@ -12,7 +11,7 @@ use super::{
     connection::block_on,
 };
 use crate::{
-    crawl::definition,
+    crawl::site_settings::{change, controls, site_of},
     exit::Failure,
     export::rfc3339,
     output::{json_line, to_stdout},
@@ -44,18 +43,6 @@ pub fn run(verb: &SiteVerb) -> Result<(), Failure> {
             SiteVerb::Thaw { target } => set(target, |settings| settings.frozen = false).await,
         }
     })
-}
-
-/// Returns the site of a URL, host or site, by the wide domains of the pipeline.
-pub(super) async fn site_of(log: &dyn Log, text: &str) -> Result<SiteName, Failure> {
-    let url = parse_seed(text).map_err(|error| Failure::Usage(format!("`{text}` is not a site: {error}")))?;
-    let wide = definition::wide_domains(log).await?.unwrap_or_default();
-    let wide = WideDomains::new(&wide).map_err(|error| Failure::Output(error.to_string()))?;
-    Ok(wide.site_of(&url).into())
-}
-
-async fn controls(log: &dyn Log) -> Result<SiteControls, Failure> {
-    definition::read(log, |controls: &mut SiteControls, record| drop(controls.apply(record))).await
 }
 
 /// Settings as printed by `site show --json`.
@@ -94,85 +81,4 @@ async fn set(target: &SiteChange, edit: impl Fn(&mut SiteSettings)) -> Result<()
         (version, Some(before)) => format!("site `{site}`: version {version} applies{before}"),
     };
     to_stdout(|out| writeln!(out, "{said}"))
-}
-
-/// Changes the settings of a site. Returns the version that applies and, if it is a new one, which it replaces. With
-/// `expected`, changes them only if that version applies now; 0: none.
-async fn change(
-    log: &dyn Log,
-    site: &SiteName,
-    expected: Option<Version>,
-    edit: impl Fn(&mut SiteSettings),
-) -> Result<(Version, Option<String>), Failure> {
-    let before = controls(log).await?;
-    let version = before.version(site);
-    let first = |version: Option<Version>| {
-        let version = version.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
-        Failure::Stopped(format!(
-            "another change of the site `{site}` came first: {version} applies, and nothing was changed; check it with \
-             `orbweaver site show`, then repeat the command"
-        ))
-    };
-    if expected.is_some_and(|expected| expected != version.unwrap_or(0)) {
-        return Err(first(version));
-    }
-    let was = before.of(site).cloned();
-    let mut wanted = was.clone().unwrap_or_else(|| SiteSettings::of(site.clone(), 0));
-    edit(&mut wanted);
-    if let (Some(version), Some(_)) = (version, was.filter(|was| *was == wanted)) {
-        return Ok((version, None));
-    }
-    let (key, now) = (site_key(site), SystemClock.now());
-    wanted.set_at_ms = now;
-    let own = definition::append(log, &key, &before.following(wanted), now).await?;
-    let after = definition::read_back(log, &key, controls, |after| after.repair(site), now).await?;
-    if !after.has_applied(site, own) {
-        return Err(first(after.version(site)));
-    }
-    Ok((own, Some(version.map_or_else(String::new, |before| format!(", in place of {before}")))))
-}
-
-#[cfg(test)]
-mod tests {
-    use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
-    use orbweaver_messages::topic::CONTROL;
-
-    use super::*;
-
-    fn log() -> MemoryLog {
-        MemoryLog::new(&[TopicSpec { topic: CONTROL, partitions: 2, cleanup: Cleanup::Compact }])
-    }
-
-    #[tokio::test]
-    async fn a_site_is_frozen_slowed_down_and_thawed_each_change_keeping_the_other() {
-        let (log, site) = (log(), SiteName::from("a.example"));
-        assert_eq!(
-            change(&log, &site, None, |settings| settings.frozen = true).await.unwrap(),
-            (0, Some(String::new()))
-        );
-        let slow = |settings: &mut SiteSettings| settings.interval_ms = Some(5000);
-        assert_eq!(change(&log, &site, Some(0), slow).await.unwrap(), (1, Some(", in place of 0".to_owned())));
-        assert_eq!(change(&log, &site, None, slow).await.unwrap(), (1, None));
-        change(&log, &site, None, |settings| settings.frozen = false).await.unwrap();
-        let settings = controls(&log).await.unwrap().of(&site).cloned().unwrap();
-        assert_eq!((settings.frozen, settings.interval_ms), (false, Some(5000)));
-    }
-
-    #[tokio::test]
-    async fn a_change_of_a_version_that_no_longer_applies_changes_nothing() {
-        let (log, site) = (log(), SiteName::from("a.example"));
-        change(&log, &site, Some(0), |settings| settings.frozen = true).await.unwrap();
-        let error = change(&log, &site, Some(7), |settings| settings.frozen = false).await.unwrap_err();
-        assert_eq!(error.code(), 75);
-        assert!(controls(&log).await.unwrap().is_frozen(&site));
-    }
-
-    #[tokio::test]
-    async fn a_url_or_a_host_stands_for_its_site() {
-        let log = log();
-        for text in ["https://www.example.org/a", "www.example.org", "example.org"] {
-            assert_eq!(site_of(&log, text).await.unwrap(), "example.org");
-        }
-        assert_eq!(site_of(&log, "not a site").await.unwrap_err().code(), 64);
-    }
 }

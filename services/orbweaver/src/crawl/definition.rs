@@ -3,6 +3,7 @@
 #[cfg(feature = "cluster")]
 use std::collections::BTreeMap;
 
+use futures::future::BoxFuture;
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
     CrawlDefinition, CrawlOrder, FetchProfile, Millis, Pins, Scope, Traps, crawl_key, encode, topic::CONTROL,
@@ -83,7 +84,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
     }
 }
 
-/// Makes sure that the log holds the crawl's definition as the settings require it, and that this program names and
+/// Makes sure that the log holds the crawl's definition as the settings require it, not paused, and that this program names and
 /// places URLs as pinned there (docs/protocol.md#one-partition).
 ///
 /// # Errors
@@ -113,6 +114,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         traps: Some(traps),
         order: Some(order),
         revisit: Some(revisit),
+        paused: Some(false),
         ..Revision::default()
     };
     revise(log, &CrawlName::default(), |_| revision, None, now).await.map(drop)
@@ -155,7 +157,8 @@ pub async fn revise(
     let revised = revised.map_err(|error| refused(&error))?;
     let same = CrawlDefinition { replaces: was.definition.replaces.clone(), ..revised.clone() } == was.definition;
     let own = if same { None } else { Some(write(log, &revised, now).await?) };
-    let after = read_back(log, &crawl_key(name), definitions, |after| after.repair(name), now).await?;
+    let after =
+        read_back(log, &crawl_key(name), |log| Box::pin(definitions(log)), |after| after.repair(name), now).await?;
     match own {
         None => Ok(Revised::Unchanged(was.version)),
         Some(own) if after.has_applied(name, own) => Ok(Revised::Changed(own, was.version)),
@@ -181,7 +184,7 @@ pub async fn append(log: &dyn Log, key: &str, setting: &impl Serialize, now: Mil
 pub async fn read_back<S, R: Serialize>(
     log: &dyn Log,
     key: &str,
-    read: impl AsyncFn(&dyn Log) -> Result<S, Failure>,
+    read: impl Fn(&dyn Log) -> BoxFuture<'_, Result<S, Failure>> + Sync,
     repair: impl Fn(&S) -> Option<R>,
     now: Millis,
 ) -> Result<S, Failure> {
@@ -229,7 +232,6 @@ pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
 }
 
 /// Returns the wide domains of the pipeline, as pinned by its crawls; `None` if it has no crawl yet.
-#[cfg(feature = "cluster")]
 pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure> {
     Ok(definitions(log).await?.all().next().map(|(_, applied)| applied.definition.pins.wide_domains.clone()))
 }

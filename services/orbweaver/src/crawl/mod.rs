@@ -5,6 +5,8 @@
 //! results.
 
 pub mod archive_to;
+pub mod console;
+pub mod dead_letters;
 pub mod definition;
 pub mod export_to;
 mod headers;
@@ -21,6 +23,7 @@ pub mod revisit;
 pub mod run;
 pub mod seeds;
 pub mod settings;
+pub mod site_settings;
 pub mod summary;
 pub mod trim;
 pub mod usage;

@@ -11,6 +11,7 @@ use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot, PartitionOffsets};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
+    console::Console,
     pipeline::{Pipeline, collectors},
     progress::{Progress, Snapshot},
     settings::Settings,
@@ -31,11 +32,12 @@ const SHOW_EVERY: Duration = Duration::from_millis(250);
 pub type End = Result<EndedBy, String>;
 
 /// Watches until the crawl ends.
-pub async fn watch(
+pub(super) async fn watch(
     pipeline: &mut Pipeline,
     settings: &Settings,
     max_time: Option<Duration>,
     progress: &mut Progress,
+    mut console: Option<&mut Console>,
 ) -> Result<End, Failure> {
     let uncaught = |error| failed(format!("signal handlers cannot be installed: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(uncaught)?;
@@ -56,6 +58,7 @@ pub async fn watch(
             biased;
             _ = interrupt.recv() => return Ok(Ok(EndedBy::Interrupted)),
             _ = terminate.recv() => return Ok(Ok(EndedBy::Interrupted)),
+            () = stopped(console.as_deref()) => return Ok(Ok(EndedBy::Interrupted)),
             failure = pipeline.failure() => return Ok(Err(failure)),
             _ = read.tick() => {}
         }
@@ -81,8 +84,20 @@ pub async fn watch(
         }
         if shown.elapsed() >= SHOW_EVERY {
             shown = Instant::now();
-            progress.show(&snapshot(pipeline, settings, begun.elapsed()));
+            let snapshot = snapshot(pipeline, settings, begun.elapsed());
+            progress.show(&snapshot);
+            if let Some(console) = &mut console {
+                console.show(&snapshot, settings).await?;
+            }
         }
+    }
+}
+
+/// Waits until a user of the console stops the crawl.
+async fn stopped(console: Option<&Console>) {
+    match console {
+        Some(console) => console.stopped().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -99,11 +114,18 @@ impl Completion {
         collectors: impl IntoIterator<Item = (&'a str, &'a [Topic])>,
         counts: impl Fn(Topic) -> bool,
     ) -> Self {
+        Self { declared: Self::declared(collectors, counts), last: None }
+    }
+
+    /// Returns the groups of the pipeline and these collectors, with each of their topics that counts.
+    pub(crate) fn declared<'a>(
+        collectors: impl IntoIterator<Item = (&'a str, &'a [Topic])>,
+        counts: impl Fn(Topic) -> bool,
+    ) -> Vec<GroupTopic> {
         let groups = topic::groups().iter().map(|(group, topics)| (*group, &**topics)).chain(collectors);
         let pairs = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, *topic)));
         let declared = pairs.filter(|(_, topic)| counts(*topic));
-        let declared = declared.map(|(group, topic)| GroupTopic { group: group.to_owned(), topic });
-        Self { declared: declared.collect(), last: None }
+        declared.map(|(group, topic)| GroupTopic { group: group.to_owned(), topic }).collect()
     }
 
     pub(crate) async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
@@ -144,6 +166,7 @@ fn snapshot(pipeline: &Pipeline, settings: &Settings, elapsed: Duration) -> Snap
         tally: pipeline.exported.tally(),
         frontier: pipeline.frontier.figures(),
         in_flight: pipeline.in_flight.load(Ordering::Relaxed),
+        blocked: pipeline.limiter.blocked(),
         why: why(pipeline, settings),
     }
 }

@@ -138,6 +138,12 @@ impl Pipeline {
         &self.registry
     }
 
+    /// Returns the store of all services.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
     /// Starts all services.
     ///
     /// # Errors

@@ -43,6 +43,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     }
     // Validated before anything is created, so that a wrong option leaves no directory behind.
     args.export.check(&out)?;
+    args.console.check()?;
     let new = if existing.is_none() { Some(Settings::new(args, urls.clone())?) } else { None };
     if let (None, Some(seeds)) = (&existing, &args.seeds) {
         check_readable(seeds)?;

@@ -9,6 +9,7 @@ use std::{
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use orbweaver_frontier::{Figures, SiteLoad};
+use orbweaver_rate_limiter::BlockedSites;
 
 use crate::export::Tally;
 
@@ -16,6 +17,9 @@ use crate::export::Tally;
 const SPEED_OVER: Duration = Duration::from_secs(5);
 /// Interval between two plain lines if stderr is not a terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// Number of busiest sites in the display.
+const BUSIEST: usize = 5;
 
 /// Figures at one time.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +32,8 @@ pub struct Snapshot {
     pub frontier: Figures,
     /// Requests in flight.
     pub in_flight: u64,
+    /// Sites that get no request for some time after 429, 503 or a challenge.
+    pub blocked: BlockedSites,
     /// Reason why the crawl is not faster, if there is one that the user should know.
     pub why: Option<String>,
 }
@@ -73,37 +79,46 @@ impl Display {
 pub struct Progress {
     display: Display,
     name: String,
-    history: VecDeque<(Instant, u64)>,
+    speed: Speed,
+}
+
+/// Mean speed of the last seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Speed(VecDeque<(Duration, u64)>);
+
+impl Speed {
+    /// Returns the speed in pages per second; `elapsed` is the time since the start.
+    #[allow(clippy::cast_precision_loss, reason = "a human-readable number of pages")]
+    pub(crate) fn of(&mut self, elapsed: Duration, pages: u64) -> f64 {
+        self.0.push_back((elapsed, pages));
+        while self.0.len() > 2 && self.0.front().is_some_and(|(at, _)| elapsed.saturating_sub(*at) > SPEED_OVER) {
+            self.0.pop_front();
+        }
+        match self.0.front() {
+            Some((at, before)) if elapsed > *at => {
+                pages.saturating_sub(*before) as f64 / elapsed.saturating_sub(*at).as_secs_f64()
+            }
+            _ => 0.0,
+        }
+    }
 }
 
 impl Progress {
     /// Creates a display for the crawl `name`.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self { display: Display::new(), name: name.to_owned(), history: VecDeque::new() }
+        Self { display: Display::new(), name: name.to_owned(), speed: Speed::default() }
     }
 
     /// Shows the current figures.
     pub fn show(&mut self, snapshot: &Snapshot) {
-        let speed = self.speed(Instant::now(), snapshot.tally.fetched);
+        let speed = self.speed.of(snapshot.elapsed, snapshot.tally.fetched);
         self.display.show(|| display(&self.name, snapshot, speed), || plain(snapshot, speed));
     }
 
     /// Removes the display.
     pub fn finish(&self) {
         self.display.end();
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "a human-readable number of pages")]
-    fn speed(&mut self, now: Instant, pages: u64) -> f64 {
-        self.history.push_back((now, pages));
-        while self.history.len() > 2 && self.history.front().is_some_and(|(at, _)| now - *at > SPEED_OVER) {
-            self.history.pop_front();
-        }
-        match self.history.front() {
-            Some((at, before)) if now > *at => pages.saturating_sub(*before) as f64 / (now - *at).as_secs_f64(),
-            _ => 0.0,
-        }
     }
 }
 
@@ -123,7 +138,8 @@ fn display(name: &str, snapshot: &Snapshot, speed: f64) -> String {
         let _ = write!(text, "\n  {}", other.join(" · "));
     }
     if frontier.sites > 1 {
-        let busiest = frontier.busiest.iter().map(|SiteLoad { site, waiting }| format!("{site} {}", number(*waiting)));
+        let busiest = frontier.busiest.iter().take(BUSIEST);
+        let busiest = busiest.map(|SiteLoad { site, waiting }| format!("{site} {}", number(*waiting)));
         let busiest: Vec<_> = busiest.collect();
         let _ = write!(text, "\n  {} sites, busiest: {}", number(frontier.sites), busiest.join(", "));
     }

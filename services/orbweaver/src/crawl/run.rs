@@ -38,7 +38,8 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     let mut prepared = prepare(args)?;
     if prepared.settings.complete {
         already_complete(&prepared)?;
-        return args.export.run(&prepared.out);
+        args.export.run(&prepared.out)?;
+        return args.console.remain(&prepared.settings, &prepared.out);
     }
     logging::to_file(&prepared.out)?;
     let _web = demo(&mut prepared)?;
@@ -46,7 +47,8 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     // A DNS lookup may block its thread for long; do not wait for it.
     let ended = block_on(threads, Duration::from_millis(100), crawl(args, prepared))?;
-    args.export.run(&ended.out)
+    args.export.run(&ended.out)?;
+    args.console.remain(&ended.settings, &ended.out)
 }
 
 /// Returns the crawl, still locked, if it has ended without an interruption.
@@ -61,10 +63,12 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Fai
     if !prepared.settings.seeded {
         seed(args, &mut prepared, &pipeline.log).await?;
     }
-    let mut progress = Progress::new(&name(&prepared));
+    let mut progress = Progress::new(&name(&prepared.settings, &prepared.out));
+    let mut console = args.console.open(&pipeline, &prepared).await?;
     pipeline.start(&prepared.settings).await?;
-    let end = watch(&mut pipeline, &prepared.settings, args.max_time, &mut progress).await;
+    let end = watch(&mut pipeline, &prepared.settings, args.max_time, &mut progress, console.as_mut()).await;
     progress.finish();
+    console.as_ref().inspect(|console| console.stopping());
     let end = end?;
     // As long as all partitions are open: the frontier counts those only, and closes them one by one.
     let frontier = pipeline.frontier.figures();
@@ -81,7 +85,11 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Fai
     let flushed = stopped.and(pipeline.flush());
     // The first failure is the cause.
     let end = end.and_then(|by| flushed.map(|()| by));
-    let mut summary = summary(&pipeline, frontier, *end.as_ref().unwrap_or(&EndedBy::Failed)).await?;
+    let by = *end.as_ref().unwrap_or(&EndedBy::Failed);
+    if let Some(console) = console {
+        console.end(by).await;
+    }
+    let mut summary = summary(&pipeline, frontier, by).await?;
     summary.seconds = begun.elapsed().as_secs_f64();
     summary.cpu_seconds = (usage::cpu_time() - used).as_secs_f64();
     drop(pipeline);
@@ -193,7 +201,8 @@ fn already_complete(prepared: &Prepared) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
+/// Counts the dead letters of a log.
+pub(super) async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
     let tps = topic_partitions(log, &[DEAD_LETTERS]).map_err(failed)?;
     let bounds = log.all_bounds(&tps).await.map_err(failed)?;
     Ok(bounds.iter().map(|bounds| bounds.end - bounds.start).sum())
@@ -214,10 +223,11 @@ fn demo(prepared: &mut Prepared) -> Result<Option<ToyWeb>, Failure> {
     Ok(Some(web))
 }
 
-fn name(prepared: &Prepared) -> String {
-    let first = prepared.settings.urls.first().and_then(|url| parse(url).ok());
+/// Returns a name of the crawl for people: the host of its first seed, or the output directory.
+pub(crate) fn name(settings: &Settings, out: &Path) -> String {
+    let first = settings.urls.first().and_then(|url| parse(url).ok());
     let host = first.and_then(|url| url.host_str().map(str::to_owned));
-    host.unwrap_or_else(|| prepared.out.display().to_string())
+    host.unwrap_or_else(|| out.display().to_string())
 }
 
 fn warn_without_contact(args: &CrawlArgs, settings: &Settings) {

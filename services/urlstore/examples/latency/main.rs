@@ -75,7 +75,7 @@ async fn serve(dir: &Path) -> Result<(), Box<dyn Error>> {
     let config = UrlstoreConfig { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..UrlstoreConfig::default() };
     let store = Arc::new(FjallStore::open(dir, FjallOptions::default())?);
     let metrics = UrlstoreMetrics::register(&prometheus::Registry::new())?;
-    let api = Api::new(&config, Sources { store, archive: None, policy: Policy::STANDARD }, metrics);
+    let api = Api::new(&config, Sources { store, archive: None, policy: Policy::STANDARD, live: None }, metrics);
     let (listener, address) = server::listen(config.listen).await?;
     println!("{address}");
     server::serve(listener, api, CancellationToken::new()).await;

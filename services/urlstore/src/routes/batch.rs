@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::{
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderValue, header},
     response::Response,
 };
 use futures::{StreamExt as _, stream};
@@ -25,8 +25,6 @@ use crate::{
 
 /// Maximum number of URLs per request.
 const MAX_URLS: usize = 1000;
-/// Maximum size of a body, in bytes.
-const MAX_BODY_BYTES: usize = 4 << 20;
 /// Maximum size of an answer, in bytes; most have less than a MiB.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// Maximum number of URLs of a request that are looked up concurrently.
@@ -92,16 +90,8 @@ pub(crate) async fn urls(State(api): State<Arc<Api>>, request: Request) -> Respo
 }
 
 async fn of(api: &Api, request: Request) -> Result<Vec<u8>, Problem> {
-    if !is_json(request.headers()) {
-        let detail = "the header `Content-Type` must be `application/json`";
-        return Err(Problem::new(Kind::UnsupportedMediaType, detail));
-    }
-    let too_large = |_| Problem::new(Kind::TooLarge, format!("the body has more than {MAX_BODY_BYTES} bytes"));
-    let body = to_bytes(request.into_body(), MAX_BODY_BYTES).await.map_err(too_large)?;
-    let BatchRequest { urls, crawl, canonical, resolve } = serde_json::from_slice(&body).map_err(|error| {
-        Problem::invalid("body", error.to_string(), "an object with `urls`, `crawl`, `canonical` and `resolve`")
-    })?;
-    drop(body);
+    let BatchRequest { urls, crawl, canonical, resolve } =
+        super::body(request, "an object with `urls`, `crawl`, `canonical` and `resolve`").await?;
     if urls.is_empty() || urls.len() > MAX_URLS {
         let detail = format!("the request has {} URLs", urls.len());
         return Err(Problem::invalid("urls", detail, format!("1 to {MAX_URLS}")));
@@ -111,12 +101,6 @@ async fn of(api: &Api, request: Request) -> Result<Vec<u8>, Problem> {
     let _permit = api.large.acquire().await.ok();
     api.metrics.batch_urls.inc_by(urls.len() as u64);
     written(api, urls, &keying, resolve.unwrap_or(true)).await
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = given.and_then(|given| given.split(';').next()).unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("application/json")
 }
 
 /// Looks up the URLs, and returns the answer as JSON.

@@ -5,6 +5,7 @@
 #[cfg(feature = "cluster")]
 mod configuration;
 mod hostile;
+mod live;
 mod pages;
 mod routes;
 mod sockets;

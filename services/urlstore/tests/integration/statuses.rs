@@ -7,7 +7,10 @@ use orbweaver_store::StoreError;
 use orbweaver_urlstore::{UrlstoreConfig, router};
 use serde_json::Value;
 
-use crate::world::{Failing, OF_SECRET, api, config, get, request, send, world};
+use crate::{
+    live::crawls,
+    world::{Failing, OF_SECRET, api, config, get, request, send, world},
+};
 
 /// Statuses by method and path.
 type Statuses = BTreeMap<(String, String), BTreeSet<u16>>;
@@ -25,6 +28,11 @@ fn described(description: &Value) -> Statuses {
         .collect()
 }
 
+/// Returns `true` for the routes of the crawl next to the API, without parameters that are required.
+fn of_crawl(path: &str) -> bool {
+    path.starts_with("/v1/crawl") || ["/v1/settings", "/v1/dead-letters"].contains(&path)
+}
+
 fn failing(error: Option<StoreError>) -> Router {
     let config = UrlstoreConfig { timeout: Duration::from_millis(1), ..config() };
     router(api(Failing::new(error), None, &config))
@@ -40,14 +48,21 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
     let damaged = failing(Some(StoreError::Damaged { key: "pages/01".to_owned(), reason: "cut off".to_owned() }));
     let unavailable = failing(Some(StoreError::Failed("connection refused".to_owned())));
     let description = get(&known, "/openapi.json").await.json();
+    let [running, ended, down] = crawls();
     let mut seen = Statuses::new();
     for (method, path) in described(&description).into_keys() {
         let (good, invalid) = match &*path {
             "/v1/urls" => (path.clone(), path.clone()),
             "/v1/pages" => (format!("{path}?site=example"), format!("{path}?site=a/b")),
+            "/v1/site" => (format!("{path}?site=example"), path.clone()),
+            _ if of_crawl(&path) => (path.clone(), format!("{path}?now=yes")),
             _ => (format!("{path}?url=a.example"), format!("{path}?url=ftp://a.example/")),
         };
-        let body = r#"{"urls":["a.example"]}"#;
+        let body = match &*path {
+            "/v1/urls" => r#"{"urls":["a.example"]}"#,
+            "/v1/site" => r#"{"frozen":true}"#,
+            _ => "{}",
+        };
         let of = |target: &str, body: &str| request(&method, target, body);
         let tag = send(&known, of(&good, body)).await.header("etag").to_owned();
         let mut again = of(&good, body);
@@ -58,7 +73,7 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
         text.headers_mut().insert("content-type", "text/plain".parse().unwrap());
         let (long, cursor) = (format!("{path}?url={}", "a".repeat(40_000)), format!("{good}&cursor=MTox"));
         let unknown = format!("{path}?{}=nowhere.example", if path == "/v1/pages" { "site" } else { "url" });
-        let large = format!("{path}?url=large.example");
+        let large = if path == "/v1/content" { format!("{path}?url=large.example") } else { good.clone() };
         let many = format!("{{\"urls\":[\"{}\"]}}", "a".repeat(5 << 20));
         for (router, request) in [
             (&known, of(&good, body)),
@@ -76,6 +91,17 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
             let status = send(router, request).await.status;
             seen.entry((method.clone(), path.clone())).or_default().insert(status);
         }
+        if of_crawl(&path) || path == "/v1/site" {
+            let tag = send(&running, of(&good, body)).await.header("etag").to_owned();
+            let mut again = of(&good, body);
+            again.headers_mut().insert("if-none-match", tag.parse().unwrap());
+            for (router, request) in
+                [(&running, of(&good, body)), (&running, again), (&ended, of(&good, body)), (&down, of(&good, body))]
+            {
+                let status = send(router, request).await.status;
+                seen.entry((method.clone(), path.clone())).or_default().insert(status);
+            }
+        }
         if path == "/v1/links" {
             let status = send(&known, of(&cursor, body)).await.status;
             seen.entry((method.clone(), path.clone())).or_default().insert(status);
@@ -90,7 +116,7 @@ async fn the_description_has_every_route_but_its_own() {
     let description = get(&router, "/openapi.json").await.json();
     assert!(description["openapi"].as_str().unwrap().starts_with("3."), "{description}");
     assert_eq!(description["components"]["securitySchemes"]["token"]["scheme"], "bearer");
-    let unknown = get(&router, "/").await.json();
+    let unknown = get(&router, "/nowhere").await.json();
     let paths = unknown["detail"].as_str().unwrap().strip_prefix("allowed paths: ").unwrap();
     let mut paths: Vec<_> = paths.split(", ").filter(|path| *path != "/openapi.json").collect();
     paths.sort_unstable();

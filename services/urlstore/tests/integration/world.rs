@@ -144,7 +144,7 @@ pub(crate) fn config() -> UrlstoreConfig {
 pub(crate) fn api(store: Arc<dyn Store>, archive: Option<&Path>, config: &UrlstoreConfig) -> Arc<Api> {
     let archive = archive.map(|dir| Archive::Directory(dir.to_owned()));
     let metrics = UrlstoreMetrics::register(&prometheus::Registry::new()).unwrap();
-    Api::new(config, Sources { store, archive, policy: Policy::STANDARD }, metrics)
+    Api::new(config, Sources { store, archive, policy: Policy::STANDARD, live: None }, metrics)
 }
 
 /// A filled store in memory, behind the API.

@@ -3,9 +3,11 @@
 mod bad_input;
 mod canonical;
 mod complete;
+mod console;
 mod disk_full;
 mod external;
 mod heavy;
+mod http;
 mod interrupted;
 mod killed;
 mod memory;

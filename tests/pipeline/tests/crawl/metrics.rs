@@ -1,29 +1,13 @@
 //! Metrics of a crawl in one process.
 
-use std::{
-    net::{SocketAddr, TcpListener},
-    time::Duration,
-};
+use std::{net::TcpListener, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_pipeline_tests::{Orbweaver, until};
 use orbweaver_toyweb::WebConfig;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
-use crate::{PATIENCE, serve};
-
-/// Returns the answer to a request; `None` if nothing listens.
-async fn get(address: SocketAddr, path: &str) -> Result<Option<String>> {
-    let Ok(mut stream) = TcpStream::connect(address).await else { return Ok(None) };
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(Some(answer))
-}
+use crate::{PATIENCE, http::request, serve};
 
 /// Returns the value of a metric without labels.
 fn value(text: &str, name: &str) -> Option<f64> {
@@ -39,7 +23,7 @@ async fn the_metrics_of_all_services_are_served_while_the_crawl_runs() -> Result
     let crawl = Orbweaver::crawl(web.start_url(), out.path(), &options)?.start()?;
     let deadline = Instant::now() + PATIENCE;
     let text = loop {
-        let text = get(free, "/metrics").await?.unwrap_or_default();
+        let text = request(free, "GET /metrics", "").await?.unwrap_or_default();
         if text.lines().any(|line| line.starts_with("orbweaver_fetcher_outcomes_total{") && !line.ends_with(" 0")) {
             break text;
         }
@@ -53,7 +37,7 @@ async fn the_metrics_of_all_services_are_served_while_the_crawl_runs() -> Result
     ensure!(text.contains("orbweaver_stage_"), "the runtime has no metrics: {text}");
     let memory = value(&text, "process_resident_memory_bytes").context("no memory")?;
     ensure!(memory > 1e6, "{memory} bytes of resident memory");
-    let other = get(free, "/").await?.context("it has ended")?;
+    let other = request(free, "GET /", "").await?.context("it has ended")?;
     ensure!(other.starts_with("HTTP/1.1 404"), "{other}");
 
     let taken = tempfile::tempdir()?;
