@@ -15,7 +15,7 @@ DAMPING = 0.7
 
 def graph(sites, edges, generator):
     """A random graph, some of whose sites have most of the links, and some none."""
-    targets = [generator.randrange(sites) for _ in range(sites // 10)]
+    targets = [generator.randrange(sites) for _ in range(1 + sites // 10)]
     ends = ((generator.randrange(sites * 9 // 10), generator.choice([generator.choice(targets), generator.randrange(sites)])) for _ in range(edges))
     return sorted({(start, end) for start, end in ends if start != end})
 

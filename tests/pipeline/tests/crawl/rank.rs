@@ -20,7 +20,7 @@ fn rows(text: &str) -> Result<Vec<Value>> {
 
 #[tokio::test]
 async fn ranks_are_published_as_weights_of_the_sites_of_a_crawl_that_is_resumed() -> Result<()> {
-    let web = serve(WebConfig { pages: 2_000, links: 6, bytes: 1_000, ..WebConfig::default() })?;
+    let web = serve(WebConfig { pages: 2_000, links: 6, bytes: 1_000, address_hosts: 4, ..WebConfig::default() })?;
     let dir = tempfile::tempdir()?;
     let out = dir.path().join("crawl");
     let crawl = Orbweaver::crawl(web.start_url(), &out, "--rate 10")?.start()?;
