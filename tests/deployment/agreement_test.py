@@ -62,15 +62,16 @@ ARG RUST_VERSION=1.95.0
 # FROM nothing:latest
 FROM rust:${RUST_VERSION}-slim AS build
 RUN cargo build --locked --features tls \\
-    --package orbweaver-frontier --package orbweaver-fetcher --package orbweaver
-FROM build AS chosen
+    --package orbweaver-frontier --package orbweaver-fetcher --package orbweaver \\
+    && install --target-directory=/out target/dist/orbweaver-frontier target/dist/orbweaver-fetcher target/dist/orbweaver
 FROM gcr.io/distroless/cc-debian13:nonroot
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.version="${VERSION}"
 USER 65532:65532
 EXPOSE 9462 9464
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["/usr/local/bin/entrypoint"]
+COPY --from=build /out/ /usr/local/bin/
+ENTRYPOINT ["/usr/local/bin/orbweaver"]
 """
 IGNORE = "*\n!Cargo.lock\n!Cargo.toml\n!crates\n!schemas\n!services\n!tests\n**/target\n"
 
@@ -88,13 +89,16 @@ class Dockerfile(Planted):
                 (swap("VERSION=0.1.0", "VERSION=0.2.0"), "ARG VERSION is 0.2.0"),
                 (swap("cc-debian13:nonroot", "cc-debian13:latest"), "no fixed tag"),
                 (swap("cc-debian13:nonroot", "cc-debian13"), "no fixed tag"),
-                (swap("--package orbweaver-fetcher ", ""), "orbweaver-fetcher is not built"),
+                (swap("target/dist/orbweaver-fetcher ", ""), "orbweaver-fetcher is not copied"),
+                (swap("target/dist/orbweaver-fetcher ", "target/dist/orbweaver-fetcher target/dist/bench "), "bench is copied, but not built"),
+                (swap("/out/ /usr/local/bin/", "/out/ /opt/"), "not in /usr/local/bin"),
+                (swap("/usr/local/bin/orbweaver\"", "/opt/orbweaver\""), "not in /usr/local/bin"),
                 (swap("--features tls", ""), "--features tls"),
                 (swap("65532:65532", "nonroot"), "USER is nonroot"),
                 (swap("65532:65532", "0"), "USER is 0"),
                 (swap("USER", "RUN true\nUSER"), "has a shell"),
                 (swap("SIGTERM", "SIGKILL"), "STOPSIGNAL"),
-                (swap('["/usr/local/bin/entrypoint"]', "/usr/local/bin/entrypoint"), "ENTRYPOINT"),
+                (swap('["/usr/local/bin/orbweaver"]', "/usr/local/bin/orbweaver"), "ENTRYPOINT"),
                 (swap("EXPOSE 9462 9464", "EXPOSE 9462 80"), "EXPOSE says [80, 9462]"),
                 (swap("image.version", "image.vendor"), "label"),
             ],
@@ -113,8 +117,8 @@ class Dockerfile(Planted):
 
 def program(name, port, **environment):
     return {
-        "image": f"orbweaver-{name}:0.1.0",
-        "build": {"context": ".", "args": {"BIN": f"orbweaver-{name}"}},
+        "image": "orbweaver:0.1.0",
+        "pull_policy": "never",
         "entrypoint": [f"/usr/local/bin/orbweaver-{name}"],
         "environment": {"ORBWEAVER_KAFKA__BROKERS": "kafka:9092", "ORBWEAVER_HTTP__LISTEN": f"0.0.0.0:{port}", **environment},
         "depends_on": {"kafka": {"condition": "service_healthy"}},
@@ -134,7 +138,7 @@ COMPOSE = {
             "healthcheck": {"test": ["CMD", "true"]},
             "deploy": {"resources": {"limits": {"memory": "1G"}}},
         },
-        "frontier": {**program("frontier", 9462, ORBWEAVER_STATE__DIR="/state"), "volumes": ["frontier:/state"]},
+        "frontier": {**program("frontier", 9462, ORBWEAVER_STATE__DIR="/state"), "build": ".", "volumes": ["frontier:/state"]},
         "fetcher": program("fetcher", 9464, ORBWEAVER_CQL__NODES="kafka:9042"),
     }
 }
@@ -163,11 +167,12 @@ class Compose(Planted):
                 (put("kafka", "ports", [{"target": 9094, "published": "9094"}]), "not published on loopback"),
                 (put("kafka", "network_mode", "host"), "network_mode"),
                 (without("kafka", "deploy"), "no limit"),
-                (put("fetcher", "image", "orbweaver-fetcher:0.2.0"), "not orbweaver-fetcher:0.1.0"),
+                (put("fetcher", "image", "orbweaver:0.2.0"), "not orbweaver:0.1.0"),
                 (put("fetcher", "depends_on", {"kafka": {"condition": "service_completed_successfully"}}), "started again"),
                 (put("fetcher", "depends_on", {"zookeeper": {"condition": "service_started"}}), "depends on zookeeper"),
                 (put("fetcher", "volumes", ["./no/such/folder:/x"]), "mounts ./no/such/folder"),
-                (put("fetcher", "build", {"args": {"BIN": "orbweaver"}}), "BIN=orbweaver"),
+                (without("fetcher", "pull_policy"), "does not build its image"),
+                (put("fetcher", "build", "."), "2 of them build the image"),
                 (put("fetcher", "stop_grace_period", "25s"), "gets 25 seconds"),
                 (without("fetcher", "stop_grace_period"), "the default of seconds"),
                 (without("fetcher", "read_only"), "needs read_only"),
@@ -206,7 +211,7 @@ def workload(kind, name, port, **environment):
 
     box = {
         "name": name,
-        "image": f"orbweaver-{name}:0.1.0",
+        "image": "orbweaver:0.1.0",
         "command": [f"/usr/local/bin/orbweaver-{name}"],
         "env": [{"name": key, "value": value} for key, value in variables.items()],
         "envFrom": [{"configMapRef": {"name": "shared"}}],
@@ -243,7 +248,8 @@ def cluster():
     fetcher = workload("Deployment", "fetcher", 9464, ORBWEAVER_CQL__NODES="db:9042")
     fetcher["spec"]["strategy"] = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     topics = workload("Job", "topics", 1)
-    topics["spec"]["template"]["spec"]["containers"][0].update(image="orbweaver:0.1.0", command=["/usr/local/bin/orbweaver"])
+    topics["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    topics["spec"]["template"]["spec"]["containers"][0].update(command=["/usr/local/bin/orbweaver"])
     objects = {"frontier": frontier, "fetcher": fetcher, "topics": topics}
     for name in ("frontier", "fetcher"):
         labels = {"app.kubernetes.io/component": name}
@@ -297,6 +303,7 @@ class Kubernetes(Planted):
                 (put(pod, "enableServiceLinks", True), "enableServiceLinks"),
                 (put(pod, "automountServiceAccountToken", True), "automountServiceAccountToken"),
                 (put(pod, "serviceAccountName", "default"), "ServiceAccount is not there"),
+                (put(inside("topics", "spec", "template", "spec"), "restartPolicy", "Always"), "restartPolicy is not OnFailure"),
                 (put(pod, "initContainers", [{}]), "more than one container"),
                 (put(pod, "terminationGracePeriodSeconds", 20), "gets 20 seconds"),
                 (put(pod, "topologySpreadConstraints", []), "not spread"),
@@ -307,8 +314,8 @@ class Kubernetes(Planted):
                 (put(inside("fetcher", "spec"), "selector", {"matchLabels": {"app": "x"}}), "does not match its pods"),
                 (lambda o: o["fetcher"]["spec"]["selector"]["matchLabels"].update({"app.kubernetes.io/version": "0.1.0"}), "selector has the version"),
                 (put(inside("fetcher", "spec"), "strategy", {}), "one pod at a time"),
-                (put(box("fetcher"), "image", "orbweaver-fetcher:latest"), "no fixed tag"),
-                (put(box("fetcher"), "image", "orbweaver-frontier:0.1.0"), "not orbweaver-fetcher:0.1.0"),
+                (put(box("fetcher"), "image", "orbweaver:latest"), "no fixed tag"),
+                (put(box("fetcher"), "image", "orbweaver-fetcher:0.1.0"), "not orbweaver:0.1.0"),
                 (put(box("fetcher"), "resources", {"requests": {"cpu": "1", "memory": "1Gi"}}), "limit of memory"),
                 (put(box("fetcher"), "livenessProbe", {"httpGet": {"path": "/readyz", "port": "http"}}), "livenessProbe asks for /readyz"),
                 (put(box("fetcher"), "readinessProbe", {}), "readinessProbe asks for None"),
@@ -328,7 +335,7 @@ class Kubernetes(Planted):
             ],
         )
 
-    def test_an_overlay_that_demands_credentials_encrypts_both_servers(self):
+    def test_a_profile_that_demands_credentials_encrypts_both_servers(self):
         tls, protocol = "ORBWEAVER_CQL__TLS", "ORBWEAVER_KAFKA__PROPERTIES__SECURITY__PROTOCOL"
 
         def pod(objects):
@@ -342,7 +349,8 @@ class Kubernetes(Planted):
         box["envFrom"].append({"secretRef": {"name": "credentials", "optional": False}})
         box["volumeMounts"] = [{"name": "cql-ca", "mountPath": "/ca"}]
         pod(secured)["volumes"] = [{"name": "cql-ca", "configMap": {"name": "cql-ca"}}]
-        for key, value in ((protocol, "SASL_SSL"), (tls, "true"), ("ORBWEAVER_CQL__TLS_CA", "/ca/ca.crt")):
+        mechanism = "ORBWEAVER_KAFKA__PROPERTIES__SASL__MECHANISM"
+        for key, value in ((protocol, "SASL_SSL"), (mechanism, "PLAIN"), (tls, "true"), ("ORBWEAVER_CQL__TLS_CA", "/ca/ca.crt")):
             variable(key, value)(secured)
         self.each(
             secured,
@@ -351,19 +359,36 @@ class Kubernetes(Planted):
                 (variable(tls, "false"), f"demands credentials, and {tls} does not encrypt"),
                 (variable(tls, ""), f"demands credentials, and {tls} does not encrypt"),
                 (variable(protocol, "SASL_PLAINTEXT"), f"demands credentials, and {protocol} does not encrypt"),
+                (variable(mechanism, ""), "it logs in to the brokers without"),
                 (variable("ORBWEAVER_CQL__TLS_CA", "/elsewhere/ca.crt"), "names /elsewhere/ca.crt, where nothing is mounted"),
                 (variable("ORBWEAVER_CQL__PASSWORD_FILE", "/elsewhere/password"), "names /elsewhere/password, where nothing is mounted"),
                 (lambda o: pod(o).pop("volumes") and None, "names /ca/ca.crt, where nothing is mounted"),
             ],
         )
+        single = cluster()
+        reference = {"secretKeyRef": {"name": "c", "key": "password"}}
+        pod(single)["containers"][0]["env"].append({"name": "ORBWEAVER_CQL__PASSWORD", "valueFrom": reference})
+        self.assertEqual(len(kubernetes.check("o", list(single.values()), FACTS)), 2)
         plain = cluster()
         pod(plain)["containers"][0]["envFrom"].append({"secretRef": {"name": "credentials", "optional": True}})
         self.assertEqual(kubernetes.check("o", list(plain.values()), FACTS), [])
         del pod(plain)["containers"][0]["envFrom"][1]["secretRef"]["optional"]
         self.assertEqual(len(kubernetes.check("o", list(plain.values()), FACTS)), 2)
 
+    def test_the_service_of_an_api_is_not_the_one_for_scraping(self):
+        objects = cluster()
+        labels = {"app.kubernetes.io/component": "fetcher"}
+        objects["api"] = {"kind": "Service", "metadata": {"name": "api"}, "spec": {"selector": labels, "ports": [{"name": "api"}]}}
+        self.assertEqual(kubernetes.check("o", list(objects.values()), FACTS), [])
+        objects["api"]["spec"]["ports"] = [{"name": "http"}]
+        self.only(kubernetes.check("o", list(objects.values()), FACTS), "has 2 objects of kind Service")
+
     def test_what_only_a_cluster_knows_is_made_up_when_settings_are_asked_for(self):
-        asked = {name: (binary, env) for name, binary, env in kubernetes.commands(list(cluster().values()))}
+        objects = cluster()
+        token = {"name": "ORBWEAVER_URLSTORE__TOKEN_SHA256", "valueFrom": {"secretKeyRef": {"name": "t", "key": "k"}}}
+        objects["fetcher"]["spec"]["template"]["spec"]["containers"][0]["env"].append(token)
+        asked = {name: (binary, env) for name, binary, env in kubernetes.commands(list(objects.values()))}
+        self.assertEqual(len(asked["fetcher"][1]["ORBWEAVER_URLSTORE__TOKEN_SHA256"]), 64)
         self.assertEqual(asked["frontier"][0], "orbweaver-frontier")
         self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__INSTANCE_ID"], "1")
         self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__BROKERS"], "b:9092")
@@ -427,7 +452,7 @@ class Literals(Planted):
         variable = "ORBWEAVER_CQL__PASSWORD"
         files = {
             "docker-compose.yml": f"services:\n  fetcher:\n    environment: {{ {variable}: hunter2 }}\n",
-            "k8s/overlays/prod/kustomization.yaml": f"configMapGenerator:\n  - literals:\n      - {variable}=hunter2\n",
+            "charts/orbweaver/profiles/prod.yaml": "settings:\n  cql.password: hunter2\n",
             "k8s/credentials.env": f"{variable}=hunter2\n",
             "docs/deployment.md": f"Set `{variable}=x`.\n\n```toml\n[cql]\npassword = 'hunter2'\n```\n",
         }
@@ -469,11 +494,13 @@ class Monitoring(Planted):
 
 class Texts(Planted):
     def test_what_a_text_names_exists(self):
-        good = "Set ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD, `state.dir`; crawl.seeds; k8s/base/frontier.yaml; kafka.kafka.svc"
+        good = "Set ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD, `state.dir`; crawl.seeds; k8s/prod.yaml; kafka.kafka.svc"
         self.assertEqual(texts.check_text("t", good, FACTS), [])
         self.only(texts.check_text("t", "ORBWEAVER_KAFKA__BROKER", FACTS), "kafka.broker")
         self.only(texts.check_text("t", "longer than `runtime.shutdown`", FACTS), "runtime.shutdown")
         self.only(texts.check_text("t", "the index over crawl.seed", FACTS), "crawl.seed")
+        self.only(texts.check_text("t", "`kafka.protocol`", FACTS), "kafka.protocol")
+        self.assertEqual(texts.check_text("t", "`kafka.protocol`", FACTS, frozenset({"kafka.protocol"})), [])
 
 
 class Settings(Planted):

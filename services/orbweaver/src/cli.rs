@@ -55,7 +55,9 @@ pub enum Command {
     Report(crate::report::args::ReportCommand),
     /// Export documents, links and pages of a crawl as compressed files of limited size, with a manifest.
     Export(crate::shards::args::ExportArgs),
-    /// Serve what a crawl knows of its URLs over HTTP.
+    /// Rank the sites of a crawl by the links between them, and publish the ranks as weights.
+    Rank(Box<crate::rank::args::RankArgs>),
+    /// Serve what a crawl knows of its URLs over HTTP, and a console for the browser.
     Serve(crate::serve::ServeArgs),
     /// Show the canonical form, site, slot and fingerprint of URLs, one JSON line per URL.
     Url(UrlArgs),

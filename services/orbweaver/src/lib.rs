@@ -7,7 +7,8 @@
 //! | `cluster` | `orbweaver crawl --brokers`, `seed`, `status`, `crawls`, `site`, `topics`, `consumers`, `dead-letters` |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`report`] | `orbweaver report links`: broken links, redirects and titles of a crawl |
-//! | [`serve`] | `orbweaver serve`: the API of urlstore over the results of a crawl |
+//! | [`rank`] | `orbweaver rank`: importance of sites by the links between them, as weights |
+//! | [`serve`] | `orbweaver serve`: the API of urlstore and the console over the results of a crawl |
 //! | [`shards`] | `orbweaver export`: results as compressed shards with a manifest |
 //! | `results`, `interrupt` | result files as read by other commands; work that a signal stops |
 //! | [`replay`] | `orbweaver replay`: measures the deduplication with URLs whose correct results are known |
@@ -35,6 +36,7 @@ pub mod exit;
 pub mod export;
 mod interrupt;
 pub mod logging;
+pub mod rank;
 pub mod replay;
 pub mod report;
 mod results;
@@ -66,6 +68,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         cli::Command::Cluster(command) => cluster::run(command),
         cli::Command::Report(command) => report::run(command),
         cli::Command::Export(args) => shards::run(args),
+        cli::Command::Rank(args) => rank::run(args),
         cli::Command::Serve(args) => serve::run(args),
         cli::Command::Url(args) => tools::url::run(args),
         cli::Command::Extract(args) => tools::extract::run(args),

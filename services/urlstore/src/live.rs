@@ -1,4 +1,4 @@
-//! A crawl next to the API: its figures, and the changes that users make while it runs. Implemented by whoever runs it.
+//! A crawl next to the API: its figures, and the changes that users make while it runs. The process that runs the crawl implements it.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 pub enum CrawlState {
     Running,
     Paused,
-    /// Its services are finishing their work.
+    /// The services are finishing their work.
     Stopping,
     Ended,
 }

@@ -33,7 +33,9 @@ fn sources() -> Vec<(PathBuf, String)> {
 
 /// Returns the Markdown pages.
 fn pages() -> Vec<(PathBuf, String)> {
-    let dirs = ["crates", "services", "tests", "docs", "schemas", "examples"].into_iter().flat_map(files_below);
+    let dirs = ["charts", "crates", "docs", "examples", "k8s", "schemas", "services", "tests"]
+        .into_iter()
+        .flat_map(files_below);
     let pages = dirs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let pages = pages.chain(["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from));
     let read: Vec<_> =
@@ -65,9 +67,9 @@ fn every_directory_and_file_is_named_after_what_it_has() {
 #[test]
 fn comments_messages_and_pages_are_in_plain_english() {
     let prose = Prose::new();
-    let data = ["docs", "schemas", "k8s", "monitoring"].into_iter().flat_map(files_below);
-    let data =
-        data.filter(|path| path.extension().is_some_and(|kind| ["yaml", "yml", "cql"].iter().any(|of| kind == *of)));
+    let data = ["charts", "docs", "schemas", "k8s", "monitoring"].into_iter().flat_map(files_below);
+    let data = data
+        .filter(|path| path.extension().is_some_and(|kind| ["yaml", "yml", "tpl", "cql"].iter().any(|of| kind == *of)));
     // Grafana has a key of its own for a directory.
     let data = data.filter(|path| !path.starts_with("monitoring/grafana"));
     let data = data.filter_map(|path| Some((path.clone(), std::fs::read_to_string(root().join(path)).ok()?)));

@@ -1,7 +1,9 @@
-"""`python3 -m consistency ROOT docker|compose|monitoring|texts`, or `… ROOT kubernetes|literals FILE…`, or `… ROOT settings DIR FILE…`.
+"""`python3 -m consistency ROOT docker|compose|monitoring|texts|chart|write-chart`, or `… ROOT kubernetes|literals FILE…`, or `… ROOT settings|operator DIR FILE…`.
 
 Prints what is wrong, a line each; exit code 1 when there is anything, 70 when the code could not be read.
 `settings` starts the binaries in DIR with `--check-config` and the variables of the compose file and of the objects in FILEs.
+`operator` checks objects of the Prometheus Operator against the definitions in DIR, and their rules and dashboards against monitoring/.
+`write-chart` writes the generated parts of the chart.
 """
 
 import subprocess
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from . import compose, docker, facts, kubernetes, literals, monitoring, texts
+from . import chart, compose, custom, docker, facts, kubernetes, literals, monitoring, texts
 from .findings import Finding
 
 
@@ -49,13 +51,23 @@ def main(root: str, what: str, *rest: str) -> list[Finding]:
             return texts.check(base, known)
         case "kubernetes":
             return [finding for file in rest for finding in kubernetes.check(Path(file).stem, objects(file), known)]
+        case "chart":
+            return chart.check(base, known)
+        case "write-chart":
+            for file, text in chart.generated(base, known).items():
+                file.write_text(text)
+            return []
+        case "operator":
+            schemas = custom.schemas(Path(rest[0]))
+            found = [finding for file in rest[1:] for finding in custom.check(Path(file).stem, objects(file), schemas)]
+            return found + [finding for file in rest[1:] for finding in monitoring.copies(Path(file).stem, objects(file), base)]
         case "literals":
             made = [finding for file in rest for finding in literals.check_documents(Path(file).stem, objects(file), known)]
             return literals.check(base, known) + made
         case "settings":
             commands = compose.commands(document) + [entry for file in rest[1:] for entry in kubernetes.commands(objects(file))]
             return settings(Path(rest[0]), commands, {service.binary for service in known.services.values()})
-    raise SystemExit(f"{what}: allowed: docker, compose, monitoring, texts, kubernetes, literals and settings")
+    raise SystemExit(f"{what}: allowed: docker, compose, monitoring, texts, chart, write-chart, kubernetes, literals, operator and settings")
 
 
 if __name__ == "__main__":

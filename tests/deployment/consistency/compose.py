@@ -13,13 +13,21 @@ def check(document: dict, facts: Facts) -> list[Finding]:
     found = []
     for name, service in services.items():
         found += any_service(name, service, services, facts)
-        if any(key.startswith("ORBWEAVER_") for key in environment(service)) or "build" in service:
+        if is_ours(service):
             found += ours(name, service, services, facts)
+    builders = [name for name, service in services.items() if "build" in service]
+    if len(builders) != 1:
+        found.append(Finding("services", f"{len(builders)} of them build the image, not one"))
     deployed = {program(service.get("entrypoint")) for service in services.values()}
     for service in facts.services.values():
         if service.binary not in deployed:
             found.append(Finding("services", f"{service.binary} is not among them"))
     return found
+
+
+def is_ours(service: dict) -> bool:
+    """Whether it runs a program of the project."""
+    return any(key.startswith("ORBWEAVER_") for key in environment(service)) or "build" in service
 
 
 def environment(service: dict) -> dict[str, str | None]:
@@ -62,10 +70,9 @@ def ours(name: str, service: dict, services: dict, facts: Facts) -> list[Finding
     binary = program(service.get("entrypoint"))
     if binary not in facts.programs:
         found.append(Finding(name, f"starts {binary}, and the workspace has no such binary"))
-    argument = (service.get("build") or {}).get("args", {}).get("BIN")
-    if argument != binary:
-        found.append(Finding(name, f"starts {binary} in an image that is built with BIN={argument}"))
-    found += image(name, service.get("image", ""), f"{binary}:{facts.version}")
+    if "build" not in service and service.get("pull_policy") != "never":
+        found.append(Finding(name, "does not build its image, which no registry has: it needs pull_policy never"))
+    found += image(name, service.get("image", ""), f"orbweaver:{facts.version}")
     found += variables(name, [key for key in variables_of if key.startswith("ORBWEAVER_")], facts)
     for key in ("ORBWEAVER_KAFKA__BROKERS", "ORBWEAVER_CQL__NODES"):
         found += [Finding(name, f"{key} names {host}, which there is not") for host in hosts(variables_of.get(key) or "") if host not in services]

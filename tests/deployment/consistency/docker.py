@@ -43,6 +43,9 @@ def build(where: str, steps: list[tuple[str, str]], facts: Facts) -> list[Findin
     wanted = {service.binary for service in facts.services.values()} | {"orbweaver"}
     for name in sorted(built ^ wanted):
         found.append(Finding(where, f"{name} is {'built, but no program of a cluster' if name in built else 'not built'}"))
+    installed = set(re.findall(r"target/dist/(\S+)", command))
+    for name in sorted(built ^ installed):
+        found.append(Finding(where, f"{name} is {'not copied' if name in built else 'copied, but not built'} to /out"))
     for name in sorted(built - facts.programs):
         found.append(Finding(where, f"{name} is built, and the workspace has no such binary"))
     if "--features tls" not in command or "--locked" not in command:
@@ -66,6 +69,9 @@ def last_stage(where: str, steps: list[tuple[str, str]], facts: Facts) -> list[F
         found.append(Finding(where, "STOPSIGNAL is not SIGTERM"))
     if not only.get("ENTRYPOINT", "").startswith("["):
         found.append(Finding(where, "ENTRYPOINT is not a JSON array, so that a shell would get the signals"))
+    copied = re.findall(r"^--from=\S+ (\S+) /usr/local/bin/$", "\n".join(rest for word, rest in last if word == "COPY"), re.MULTILINE)
+    if copied != ["/out/"] or only.get("ENTRYPOINT", "").strip('[]"').rpartition("/")[0] != "/usr/local/bin":
+        found.append(Finding(where, "the programs in /out are not in /usr/local/bin, where deployments start them"))
     exposed = {int(port) for port in only.get("EXPOSE", "").split() if port.isdigit()}
     ports = {service.port for service in facts.services.values()}
     if exposed != ports:

@@ -1,5 +1,6 @@
-"""The objects that an overlay of k8s/ makes."""
+"""The objects that the chart makes with the values of a profile."""
 
+from . import objects as around
 from .facts import Facts
 from .findings import Finding, grace, image, listens, program, required, variables
 
@@ -10,11 +11,13 @@ ENCRYPTION = {
     "ORBWEAVER_CQL__NODES": ("ORBWEAVER_CQL__TLS", {"true"}),
 }
 AUTHORITIES = ("ORBWEAVER_KAFKA__PROPERTIES__SSL__CA__LOCATION", "ORBWEAVER_CQL__TLS_CA")
+# Secrets that a program would refuse, made up otherwise.
+MADE_UP = {"ORBWEAVER_URLSTORE__TOKEN_SHA256": "0" * 64, "ORBWEAVER_FETCHER__PROXY": "http://proxy.example.org:3128"}
 LABELS = [f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "component", "part-of", "managed-by")]
 
 
 def check(where: str, objects: list[dict], facts: Facts) -> list[Finding]:
-    """All findings in the objects of one overlay."""
+    """All findings in the objects of one profile."""
     of_kind = {kind: [o for o in objects if o["kind"] == kind] for kind in {o["kind"] for o in objects}}
     workloads = [o for kind in WORKLOADS for o in of_kind.get(kind, [])]
     found = []
@@ -34,7 +37,7 @@ def check(where: str, objects: list[dict], facts: Facts) -> list[Finding]:
     for account in of_kind.get("ServiceAccount", []):
         if account.get("automountServiceAccountToken") is not False:
             found.append(Finding(where, f"ServiceAccount {account['metadata']['name']}: its token is mounted"))
-    return found
+    return found + around.check(where, objects, workloads)
 
 
 def pod(workload: dict) -> dict:
@@ -72,6 +75,8 @@ def hardening(where: str, workload: dict) -> list[Finding]:
         "serviceAccountName is not set": bool(spec.get("serviceAccountName")),
         "it has more than one container, and only the first is checked": len(spec["containers"]) == 1 and not spec.get("initContainers"),
     }
+    if workload["kind"] == "Job":
+        rules["restartPolicy is not OnFailure"] = spec.get("restartPolicy") == "OnFailure"
     return [Finding(where, what) for what, holds in rules.items() if not holds]
 
 
@@ -98,7 +103,7 @@ def container(where: str, workload: dict, of_kind: dict, facts: Facts) -> list[F
     """What starts, from which image, with which variables and how much of the machine."""
     box = first(workload)
     binary = program(box.get("command"))
-    found = image(where, box["image"], f"{binary}:{facts.version}")
+    found = image(where, box["image"], f"orbweaver:{facts.version}")
     if binary not in facts.programs:
         found.append(Finding(where, f"starts {binary}, and the workspace has no such binary"))
     found += variables(where, environment(workload, of_kind), facts)
@@ -120,10 +125,14 @@ def encryption(where: str, workload: dict, env: dict) -> list[Finding]:
     """Credentials that a pod demands are sent over TLS only, and files with secrets or of authorities are mounted."""
     found = []
     secrets = [source["secretRef"] for source in first(workload).get("envFrom", []) if "secretRef" in source]
-    if any(not secret.get("optional") for secret in secrets):
+    single = [entry["name"] for entry in first(workload).get("env", []) if "secretKeyRef" in entry.get("valueFrom", {})]
+    if any(not secret.get("optional") for secret in secrets) or any("PASSWORD" in name for name in single):
         for servers, (variable, values) in ENCRYPTION.items():
             if env.get(servers) and (env.get(variable) or "").lower() not in values:
                 found.append(Finding(where, f"it demands credentials, and {variable} does not encrypt the connections to {servers}"))
+    protocol = (env.get("ORBWEAVER_KAFKA__PROPERTIES__SECURITY__PROTOCOL") or "").lower()
+    if protocol.startswith("sasl") and not env.get("ORBWEAVER_KAFKA__PROPERTIES__SASL__MECHANISM"):
+        found.append(Finding(where, "it logs in to the brokers without ORBWEAVER_KAFKA__PROPERTIES__SASL__MECHANISM"))
     volumes = {volume["name"] for volume in pod(workload).get("volumes", [])}
     mounts = [mount["mountPath"] for mount in first(workload).get("volumeMounts", []) if mount["name"] in volumes]
     for variable in (*AUTHORITIES, *(name for name in env if name.endswith("_FILE"))):
@@ -143,6 +152,8 @@ def service(where: str, workload: dict, which, of_kind: dict, facts: Facts) -> l
     template = workload["spec"]["template"]["metadata"]["labels"]
     for kind, selector_of in (("Service", lambda o: o["spec"]["selector"]), ("PodDisruptionBudget", lambda o: o["spec"]["selector"]["matchLabels"])):
         matching = [o for o in of_kind.get(kind, []) if selector_of(o).items() <= template.items()]
+        # A Service for the clients of an API is one of its own.
+        matching = [o for o in matching if [port["name"] for port in o["spec"].get("ports", [])] != ["api"]]
         if len(matching) != 1:
             found.append(Finding(where, f"has {len(matching)} objects of kind {kind}, not one"))
         elif kind == "Service" and matching[0]["spec"].get("clusterIP") != "None":
@@ -192,6 +203,6 @@ def commands(objects: list[dict]) -> list[tuple[str, str, dict[str, str]]]:
     of_kind = {kind: [o for o in objects if o["kind"] == kind] for kind in {o["kind"] for o in objects}}
     result = []
     for workload in (o for kind in WORKLOADS for o in of_kind.get(kind, [])):
-        env = {name: value or "1" for name, value in environment(workload, of_kind).items()}
+        env = {name: value or MADE_UP.get(name, "1") for name, value in environment(workload, of_kind).items()}
         result.append((workload["metadata"]["name"], program(first(workload).get("command")) or "", env))
     return result

@@ -12,6 +12,9 @@ from .findings import Finding
 FILES = (
     "docker-compose*.y*ml",
     "*.env",
+    "charts/*/*.y*ml",
+    "charts/*/profiles/*.y*ml",
+    "charts/*/*.md",
     "k8s/**/*.y*ml",
     "k8s/**/*.env",
     "k8s/**/*.toml",

@@ -77,3 +77,18 @@ def check(root: Path, document: dict, facts: Facts) -> list[Finding]:
         if not any(volume.split(":")[1] == path for volume in mounted):
             found.append(Finding("grafana", f"looks for dashboards in {path}, where nothing is mounted"))
     return found
+
+
+def copies(where: str, objects: list[dict], root: Path) -> list[Finding]:
+    """The rules and dashboards in objects of Kubernetes are all those of monitoring/, unchanged."""
+    directory, found = root / "monitoring", []
+    rules = {f"orbweaver-{file.stem}": yaml.safe_load(file.read_text()) for file in directory.glob("prometheus/rules/*.yml")}
+    boards = {file.name: json.loads(file.read_text()) for file in directory.glob("grafana/dashboards/*.json")}
+    made_rules = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "PrometheusRule"}
+    made_boards = {
+        name: json.loads(text) for o in objects if o["kind"] == "ConfigMap" for name, text in o["data"].items() if name.endswith(".json")
+    }
+    for what, wanted, made in (("rules", rules, made_rules), ("dashboards", boards, made_boards)):
+        different = sorted(name for name in wanted.keys() | made.keys() if wanted.get(name) != made.get(name))
+        found += [Finding(where, f"the {what} {name} are not those of monitoring/") for name in different]
+    return found

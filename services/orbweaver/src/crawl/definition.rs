@@ -173,10 +173,14 @@ pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> 
 
 /// Appends a setting to `crawl.control` and returns its offset.
 pub async fn append(log: &dyn Log, key: &str, setting: &impl Serialize, now: Millis) -> Result<Offset, Failure> {
-    let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
-    let record = Record::new(tp, Some(key.to_owned().into()), Some(encode(setting)), now);
-    let offsets = log.append(vec![record]).await.map_err(failed)?;
+    let offsets = log.append(vec![record(key, setting, now)]).await.map_err(failed)?;
     Ok(offsets.first().copied().unwrap_or_default())
+}
+
+/// Returns the record of a setting.
+pub fn record(key: &str, setting: &impl Serialize, now: Millis) -> Record {
+    let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+    Record::new(tp, Some(key.to_owned().into()), Some(encode(setting)), now)
 }
 
 /// Reads settings back after a change: the log does not reject a record that comes too late, so that only this shows

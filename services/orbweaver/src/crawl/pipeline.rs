@@ -413,7 +413,7 @@ fn wide(settings: &Settings) -> Result<WideDomains, Failure> {
 }
 
 /// Returns the topics as described in `schemas/topics`.
-pub(super) fn specs() -> Vec<TopicSpec> {
+pub(crate) fn specs() -> Vec<TopicSpec> {
     topic::topics().iter().map(|topic| TopicSpec::new(topic.topic, PARTITIONS, topic.cleanup)).collect()
 }
 

@@ -223,7 +223,7 @@ fn demo(prepared: &mut Prepared) -> Result<Option<ToyWeb>, Failure> {
     Ok(Some(web))
 }
 
-/// Returns a name of the crawl for people: the host of its first seed, or the output directory.
+/// Returns a human-readable name of the crawl: the host of its first seed, or the output directory.
 pub(crate) fn name(settings: &Settings, out: &Path) -> String {
     let first = settings.urls.first().and_then(|url| parse(url).ok());
     let host = first.and_then(|url| url.host_str().map(str::to_owned));

@@ -7,7 +7,7 @@ use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{SiteName, WideDomains, parse_seed};
 
 use super::definition;
-use crate::exit::Failure;
+use crate::exit::{Failure, failed};
 
 /// Returns the site of a URL, host or site, by the wide domains of the pipeline.
 pub async fn site_of(log: &dyn Log, text: &str) -> Result<SiteName, Failure> {
@@ -59,6 +59,46 @@ pub async fn change(
     Ok((own, Some(version.map_or_else(String::new, |before| format!(", in place of {before}")))))
 }
 
+/// Records that are appended at once.
+const BATCH: usize = 1000;
+
+/// Sets the weights of sites, in percent, and leaves their other settings. Returns the number of weights that were not set before.
+///
+/// # Errors
+/// Fails if other changes of some sites came first, or the log fails.
+pub async fn weigh(log: &dyn Log, weights: &[(SiteName, u32)]) -> Result<usize, Failure> {
+    let (before, now) = (controls(log).await?, SystemClock.now());
+    let (mut changed, mut records) = (vec![], vec![]);
+    for (site, weight) in weights {
+        let was = before.of(site).cloned().unwrap_or_else(|| SiteSettings::of(site.clone(), now));
+        if was.weight_percent.unwrap_or(100) == *weight {
+            continue;
+        }
+        let wanted = SiteSettings { weight_percent: Some(*weight), set_at_ms: now, ..was };
+        changed.push(site);
+        records.push(definition::record(&site_key(site), &before.following(wanted), now));
+    }
+    let mut versions = vec![];
+    for batch in records.chunks(BATCH) {
+        versions.extend(log.append(batch.to_vec()).await.map_err(failed)?);
+    }
+    let mut after = controls(log).await?;
+    let repairs: Vec<_> = changed.iter().filter_map(|site| after.repair(site)).collect();
+    if !repairs.is_empty() {
+        let record = |settings: &SiteSettings| definition::record(&site_key(&settings.site), settings, now);
+        log.append(repairs.iter().map(record).collect()).await.map_err(failed)?;
+        after = controls(log).await?;
+    }
+    let lost = changed.iter().zip(&versions).filter(|(site, version)| !after.has_applied(site, **version)).count();
+    if lost > 0 {
+        return Err(Failure::Stopped(format!(
+            "other changes of {lost} of {} sites came first: these have not changed; repeat the command",
+            changed.len()
+        )));
+    }
+    Ok(changed.len())
+}
+
 #[cfg(test)]
 mod tests {
     use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
@@ -92,6 +132,21 @@ mod tests {
         let error = change(&log, &site, Some(7), |settings| settings.frozen = false).await.unwrap_err();
         assert_eq!(error.code(), 75);
         assert!(controls(&log).await.unwrap().is_frozen(&site));
+    }
+
+    #[tokio::test]
+    async fn weights_are_set_once_and_keep_the_other_settings() {
+        let log = log();
+        let [slow, other, mean] = ["slow.example", "other.example", "mean.example"].map(SiteName::from);
+        change(&log, &slow, None, |settings| settings.interval_ms = Some(5000)).await.unwrap();
+        let weights = [(slow.clone(), 250), (other.clone(), 40), (mean.clone(), 100)];
+        assert_eq!(weigh(&log, &weights).await.unwrap(), 2, "100 is the weight of a site without settings");
+        assert_eq!(weigh(&log, &weights).await.unwrap(), 0);
+        let controls = controls(&log).await.unwrap();
+        let of = |site: &SiteName| controls.of(site).map(|settings| (settings.weight_percent, settings.interval_ms));
+        assert_eq!((of(&slow), of(&other)), (Some((Some(250), Some(5000))), Some((Some(40), None))));
+        assert_eq!(of(&mean), None);
+        assert_eq!(weigh(&log, &[(slow.clone(), 100)]).await.unwrap(), 1);
     }
 
     #[tokio::test]

@@ -42,7 +42,7 @@ pub(crate) async fn crawl(State(api): State<Arc<Api>>, headers: HeaderMap, RawQu
 #[utoipa::path(
     get,
     path = "/v1/crawl/events",
-    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"), Watched)
+    responses((status = 200, description = "Server-sent events", body = CrawlEvent, content_type = "text/event-stream"), Watched)
 )]
 pub(crate) async fn events(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
     match Parameters::among(query.as_deref(), &[]).and_then(|_| live(&api)) {
@@ -53,6 +53,16 @@ pub(crate) async fn events(State(api): State<Arc<Api>>, RawQuery(query): RawQuer
         }
         Err(problem) => responses::problem(&problem),
     }
+}
+
+/// Server-sent event, for its description.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "read by the macro alone")]
+pub(crate) struct CrawlEvent {
+    /// `crawl`
+    event: String,
+    /// Figures as JSON, without the history.
+    data: String,
 }
 
 /// Returns an event per change of the figures, up to the last ones.

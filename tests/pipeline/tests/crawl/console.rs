@@ -17,7 +17,7 @@ use crate::{PATIENCE, http::request, serve};
 const STILL: f64 = 2.0;
 
 /// Returns the JSON of a successful answer; `None` if nothing listens.
-async fn call(address: SocketAddr, line: &str, body: &Value) -> Result<Option<Value>> {
+pub(crate) async fn call(address: SocketAddr, line: &str, body: &Value) -> Result<Option<Value>> {
     let body = if line.starts_with("GET") { String::new() } else { body.to_string() };
     let Some(answer) = request(address, line, &body).await? else { return Ok(None) };
     ensure!(answer.starts_with("HTTP/1.1 20"), "{line}: {answer}");
@@ -26,7 +26,7 @@ async fn call(address: SocketAddr, line: &str, body: &Value) -> Result<Option<Va
 }
 
 /// Reads the figures until they satisfy a condition, which gets those that were read before, too.
-async fn figures(address: SocketAddr, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Result<Value> {
+pub(crate) async fn figures(address: SocketAddr, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Result<Value> {
     let deadline = Instant::now() + PATIENCE;
     let mut last = Value::Null;
     loop {

@@ -15,6 +15,7 @@ mod metrics;
 mod near_duplicates;
 mod options;
 mod polite;
+mod rank;
 mod report;
 mod requisites;
 mod revisits;

@@ -168,7 +168,7 @@ fn ends(cursor: &str) -> Result<Vec<u64>, Problem> {
 }
 
 fn shown(site: &SiteName, settings: Option<&SiteSettings>) -> SiteSetting {
-    #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+    #[allow(clippy::cast_precision_loss, reason = "a human-readable rate")]
     let rate = |ms: u64| 1000.0 / ms.max(1) as f64;
     SiteSetting {
         site: site.to_string(),

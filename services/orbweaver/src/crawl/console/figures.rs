@@ -31,7 +31,7 @@ const HISTORY: usize = 300;
 const FLOW: [&str; 7] =
     ["normalizer-dedup", "frontier", "rate-limiter", "fetcher", "extractor", "archiver", crate::export::GROUP];
 
-/// What does not change during a run, and the history.
+/// Figures that do not change during a run, and the history.
 pub(super) struct Figures {
     name: String,
     started_at: Millis,
