@@ -33,6 +33,7 @@ def hash_of(page, **parameters):
 class ConsoleCase(unittest.TestCase):
     """A test with `self.page` at a console; `address` is set by the class. `allowed` matches errors that are expected."""
 
+    maxDiff = None
     address = None
     allowed = None
     options = {}

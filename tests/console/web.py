@@ -5,6 +5,10 @@ import http.server
 import threading
 
 LINKS = 250
+# What a crawler finds that is not there: a link, and the targets of a refresh and of a frame.
+NOT_FOUND = 3
+# The start, the pages that it links to, their links, the redirect, and what is not found.
+URLS = LINKS + 6 + NOT_FOUND
 BIG = 700 * 1024
 LONG = "/long/" + "a" * 900
 

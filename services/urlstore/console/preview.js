@@ -1,7 +1,7 @@
 // Preview of a page from the web: its text and structure, without anything that runs, loads or leads elsewhere.
 //
 // Three layers, each of which suffices: only listed elements and attributes are kept; the frame has an empty sandbox, so no scripts, forms
-// or navigation; and its policy allows one style sheet of the console.
+// or navigation; and its policy allows no request at all.
 
 import { el } from "./dom.js";
 
@@ -45,12 +45,15 @@ export function safePage(text) {
   const page = document.implementation.createHTMLDocument("");
   const policy = page.createElement("meta");
   policy.setAttribute("http-equiv", "Content-Security-Policy");
-  policy.setAttribute("content", `default-src 'none'; style-src ${location.origin}; base-uri 'none'; form-action 'none'`);
-  const style = page.createElement("link");
-  style.setAttribute("rel", "stylesheet");
-  style.setAttribute("href", new URL("preview.css", document.baseURI).href);
-  page.head.append(policy, style);
-  copySafely(parsed.body ?? parsed.documentElement, page.body);
+  policy.setAttribute("content", "default-src 'none'; base-uri 'none'; form-action 'none'");
+  page.head.append(policy);
+  // A style sheet would have to be loaded, which this frame cannot: the font is an attribute.
+  const font = page.createElement("font");
+  font.setAttribute("face", "system-ui, sans-serif");
+  page.body.setAttribute("bgcolor", "#ffffff");
+  page.body.setAttribute("text", "#1b1f27");
+  page.body.append(font);
+  copySafely(parsed.body ?? parsed.documentElement, font);
   return `<!doctype html>${page.documentElement.outerHTML}`;
 }
 

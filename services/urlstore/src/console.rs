@@ -26,7 +26,7 @@ macro_rules! files {
 }
 
 /// Name, media type and contents of each file.
-static FILES: [(&str, &str, &[u8]); 27] = files! {
+static FILES: [(&str, &str, &[u8]); 26] = files! {
     "index.html": HTML,
     "api.js": SCRIPT,
     "app.js": SCRIPT,
@@ -42,7 +42,6 @@ static FILES: [(&str, &str, &[u8]); 27] = files! {
     "overview.js": SCRIPT,
     "pages.js": SCRIPT,
     "parts.css": CSS,
-    "preview.css": CSS,
     "preview.js": SCRIPT,
     "settings.js": SCRIPT,
     "sitecontrol.js": SCRIPT,
