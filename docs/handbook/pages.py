@@ -145,7 +145,10 @@ class Pages:
         return f"[{text}]({link}{'#' if heading else ''}{heading})"
 
     def picture(self, path: str, alt: str, of: str) -> str:
-        """A picture in SVG as a part of the page: one of the handbook in the colours of the theme, another one as it is."""
+        """A picture in SVG as a part of the page: one of the handbook in the colours of the theme, another one as it is. A picture in PNG is a part, too."""
+        if path.endswith(".png"):
+            data = base64.b64encode((self.root / path).read_bytes()).decode()
+            return f'<img class="screen" alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
         svg = read(self.root, path, of)
         if not path.startswith(SRC):
             data = base64.b64encode(svg.encode()).decode()

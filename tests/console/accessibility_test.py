@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import programs
-from browser import ConsoleCase, expect
+from browser import ConsoleCase, expect, WITHOUT_LABEL
 
 SITE = "orb-weavers.localhost"
 LETTER = {"id": "0:1", "at": "2026-11-30T23:00:00.000Z", "topic": "crawl.pages", "partition": 0, "offset": 1, "service": "extractor",
@@ -72,3 +72,5 @@ class Accessibility(ConsoleCase):
           document.querySelector("main").append(field, pale);
         }""")
         self.assertEqual({name for name, _ in self.findings()}, {"label", "color-contrast"})
+        self.assertEqual(len(self.page.evaluate(WITHOUT_LABEL)), 1)
+        self.open()

@@ -24,10 +24,26 @@ BAD_LINKS = """() => [...document.querySelectorAll("a")].filter((link) => {
 }).map((link) => link.outerHTML)"""
 
 
+# A placeholder is no label, although axe takes it for one.
+WITHOUT_LABEL = """() => [...document.querySelectorAll("input, select, textarea")]
+  .filter((field) => field.labels.length === 0 && !field.getAttribute("aria-label")).map((field) => field.outerHTML)"""
+
+
 def hash_of(page, **parameters):
     """Hash of a page of the console."""
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
     return f"#/{page}?{query}" if query else f"#/{page}"
+
+
+def from_files(route):
+    """Answers with a file of `ORBWEAVER_CONSOLE_FILES`, and the headers of the server."""
+    name = urlsplit(route.request.url).path.rsplit("/", 1)[1] or "index.html"
+    try:
+        response = route.fetch()
+    except Error:
+        return route.abort()
+    headers = {key: value for key, value in response.headers.items() if key not in ("etag", "content-length")}
+    route.fulfill(status=200, headers=headers, body=(Path(FILES) / name).read_bytes())
 
 
 class ConsoleCase(unittest.TestCase):
@@ -56,21 +72,10 @@ class ConsoleCase(unittest.TestCase):
         context.on("dialog", lambda dialog: (self.errors.append(f"dialog {dialog.message}"), dialog.dismiss()))
         context.on("weberror", lambda error: self.errors.append(str(error.error)))
         if FILES:
-            context.route("**/console/*", self.from_files)
+            context.route("**/console/*", from_files)
         page = context.new_page()
         self.addCleanup(context.close)
         return page
-
-    @staticmethod
-    def from_files(route):
-        """Answers with a file of a directory, and the headers of the server."""
-        name = urlsplit(route.request.url).path.rsplit("/", 1)[1] or "index.html"
-        try:
-            response = route.fetch()
-        except Error:
-            return route.abort()
-        headers = {key: value for key, value in response.headers.items() if key not in ("etag", "content-length")}
-        route.fulfill(status=200, headers=headers, body=(Path(FILES) / name).read_bytes())
 
     def open(self, page="", **parameters):
         """Opens a page of the console, also if it is open already."""
@@ -82,6 +87,7 @@ class ConsoleCase(unittest.TestCase):
         if self.page.is_closed():
             return
         self.assertEqual(self.page.evaluate(BAD_LINKS), [], "links")
+        self.assertEqual(self.page.evaluate(WITHOUT_LABEL), [], "fields without a label")
         self.assertEqual(self.page.locator("main script, main img, main object, main embed").count(), 0, "elements from the web")
         own = urlsplit(self.address).netloc
         foreign = [url for url in self.requests if urlsplit(url).scheme not in WITHOUT_HOST and urlsplit(url).netloc != own]

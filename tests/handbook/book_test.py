@@ -90,6 +90,11 @@ class Planted(unittest.TestCase):
         self.chapter("start.md", "# Start\n\n![A <picture>](pictures/a.svg)\n")
         self.assertIn('<figure class="picture" role="img" aria-label="A &lt;picture&gt;"><svg><path/></svg></figure>', self.assembled()["start.md"])
 
+    def test_a_screen_is_a_part_of_the_page(self):
+        self.chapter("pictures/a.png", "PNG")
+        self.chapter("start.md", "# Start\n\n![A screen](pictures/a.png)\n")
+        self.assertIn('<img class="screen" alt="A screen" src="data:image/png;base64,UE5H">', self.assembled()["start.md"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -16,7 +16,7 @@ function makeStage() {
   const [bar, mark, topics] = [el("span", { class: "bar", "aria-hidden": "true" }), el("span", { class: "stage-mark" }, "largest lag"), el("dl", { class: "stage-topics" })];
   const makeTopic = () => {
     const [topic, lag] = [el("dt"), el("dd")];
-    return { element: el("div", null, topic, lag), update: ([key, value]) => (setText(topic, key), setText(lag, count(value))) };
+    return { element: el("div", null, topic, lag), update: ([key, value]) => (setText(topic, key.replace(/^crawl\./, "")), setText(lag, count(value))) };
   };
   const element = el("li", { class: "stage" }, el("div", { class: "stage-head" }, name, mark), el("div", { class: "stage-total" }, total, unit), bar, topics);
   return {
@@ -27,7 +27,7 @@ function makeStage() {
       const isMost = lag > NOTABLE_LAG && lag === most;
       setText(name, stage.name);
       setText(total, has ? count(lag) : "–");
-      setText(unit, has ? (lag === 1 ? " record behind" : " records behind") : " no own topic");
+      setText(unit, has ? " behind" : " no topic");
       element.classList.toggle("is-most", isMost);
       mark.hidden = !isMost;
       // Lags differ by orders of magnitude.
