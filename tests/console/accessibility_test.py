@@ -19,7 +19,7 @@ class Accessibility(ConsoleCase):
     def setUpClass(cls):
         super().setUpClass()
         directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.address = cls.enterClassContext(programs.crawl(directory, "--demo", "--warc", "--rate", "1")).address
+        cls.address = cls.enterClassContext(programs.crawl(directory, "--demo", "--warc", "--rate", "0.3")).address
 
     def setUp(self):
         super().setUp()

@@ -15,7 +15,7 @@ class Running(ConsoleCase):
     def setUpClass(cls):
         super().setUpClass()
         directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.crawl = cls.enterClassContext(programs.crawl(directory, "--demo", "--warc", "--rate", "1"))
+        cls.crawl = cls.enterClassContext(programs.crawl(directory, "--demo", "--warc", "--rate", "0.3"))
         cls.address = cls.crawl.address
 
     def await_more_pages(self, before):
@@ -42,7 +42,7 @@ class Running(ConsoleCase):
         self.await_more_pages(self.number("Pages"))
         expect(self.page.locator(".stage-name")).to_contain_text(["normalizer-dedup", "frontier", "rate-limiter", "fetcher", "extractor", "archiver"])
         expect(self.page.locator(".chart .line")).to_have_count(2)
-        expect(self.page.locator("#why")).to_contain_text("Limited to 1 request per second per site")
+        expect(self.page.locator("#why")).to_contain_text("Limited to 0.3 requests per second per site")
         expect(self.page.locator("table.outcomes tr.kind th").first).to_have_text("Fetched")
 
     def test_pause_stops_pages_and_resume_continues(self):
@@ -93,6 +93,13 @@ class Running(ConsoleCase):
         rate.fill("")
         chosen.get_by_role("button", name="Set the rate").click()
         expect(chosen.locator(".site-state")).to_have_text("As the crawl")
+
+    def test_content_in_a_file_that_is_still_open_is_not_shown_as_a_failure(self):
+        self.allowed = "status of 404"
+        self.open("pages", site=SITE)
+        self.page.locator("main table a[href^='#/url']").first.click()
+        expect(self.page.locator("#content")).to_contain_text("Not readable yet")
+        expect(self.page.locator("#content [role=alert]")).to_have_count(0)
 
     def test_a_stream_that_stops_is_shown_with_its_age(self):
         self.allowed = "ERR_|Failed to load"
