@@ -191,6 +191,30 @@ class Running(ConsoleCase):
         expect(self.page.locator(".setting:visible")).to_have_count(0)
 
 
+class End(ConsoleCase):
+    def test_a_page_that_is_open_at_the_end_of_the_crawl_shows_its_results(self):
+        directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        crawl = self.enterContext(programs.crawl(directory, "--demo", "--warc", "--rate", "10"))
+        self.address = crawl.address
+        # Between the crawl and its results nothing listens.
+        self.allowed = "ERR_|Failed to load"
+        self.open()
+        expect(self.page.locator("#crawl-state")).to_have_text("Running")
+        expect(self.page.locator("#crawl-state")).to_have_text("Ended")
+        expect(self.page.locator("#why")).to_have_text("Complete: nothing is left to do")
+        expect(self.page.locator("#banner")).to_be_hidden()
+        self.page.goto(f"{self.address}/console/#/pages?site={SITE}&status=404")
+        rows, again = self.page.locator("table.pages tbody tr"), self.page.get_by_role("button", name="Try again")
+        expect(rows.first.or_(again)).to_be_visible()
+        while again.count():
+            again.click()
+            expect(rows.first.or_(again)).to_be_visible()
+        expect(rows).to_have_count(1)
+        self.page.reload()
+        expect(self.page.locator("#crawl-state")).to_have_text("Ended")
+        expect(rows).to_have_count(1)
+
+
 class Stop(ConsoleCase):
     def test_stop_is_confirmed_and_the_end_of_the_server_is_no_error(self):
         directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
