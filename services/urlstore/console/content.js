@@ -1,6 +1,6 @@
 // Archived content of a URL: its source, a preview that runs nothing, and downloads.
 
-import { path, send } from "./api.js";
+import { path, Problem, send } from "./api.js";
 import { el } from "./dom.js";
 import { bytes, fileName, reasonWords, time } from "./format.js";
 import { previewOf } from "./preview.js";
@@ -121,6 +121,16 @@ async function draw(response) {
   return [note, ...tabs(isHtml(type, text) ? [source, preview] : [source])];
 }
 
+/** Parts of the content. A file of the archive can be read once it is closed: of a running crawl, that is no failure. */
+async function contentOf(parameters, signal) {
+  try {
+    return await draw(await send(path("/v1/content", parameters), { signal }));
+  } catch (error) {
+    if (!(error instanceof Problem) || error.kind !== "file-missing") throw error;
+    return [empty("Not readable yet", "Its file of the archive is still open, or was removed.")];
+  }
+}
+
 /** Makes the section. */
 export function contentSection(url, parameters, signal, hasCaptures) {
   const problems = el("div");
@@ -132,6 +142,6 @@ export function contentSection(url, parameters, signal, hasCaptures) {
   );
   const body = el("div", { id: "content" });
   if (!hasCaptures) return section("Content", empty("Not archived", "A crawl with --warc keeps all responses."));
-  fillWith(body, signal, async () => draw(await send(path("/v1/content", parameters), { signal })), (parts) => parts);
+  fillWith(body, signal, () => contentOf(parameters, signal), (parts) => parts);
   return section("Content", actions, problems, body);
 }

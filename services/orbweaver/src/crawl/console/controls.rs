@@ -115,6 +115,7 @@ impl LogControls {
 impl Controls for LogControls {
     fn act(&self, action: Action) -> BoxFuture<'_, Result<(), Problem>> {
         Box::pin(async move {
+            tracing::info!(?action, "a user of the console changes the crawl");
             match action {
                 Action::Pause => self.pause(true).await,
                 Action::Resume => self.pause(false).await,
@@ -137,6 +138,7 @@ impl Controls for LogControls {
                 settings.frozen = change.frozen;
                 settings.interval_ms = change.requests_per_second.map(interval_ms);
             };
+            tracing::info!(%site, ?change, "a user of the console changes a site");
             site_settings::change(&*self.log, &site, None, edit).await.map_err(|error| problem(&error))?;
             self.wishes.freeze(&site, change.frozen);
             self.setting(site).await
