@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import time
 from pathlib import Path
 
 import programs
@@ -65,6 +66,8 @@ class Running(ConsoleCase):
         frozen = self.page.get_by_role("region", name="Frozen sites")
         expect(frozen.get_by_role("link", name=SITE, exact=True)).to_be_visible()
         expect(frozen.locator(".site-state")).to_have_text("Frozen")
+        busiest = self.page.get_by_role("region", name="Busiest sites").locator("tr", has=self.page.get_by_role("link", name=SITE, exact=True))
+        expect(busiest.locator(".site-state")).to_have_text("Frozen")
         self.open("settings")
         expect(self.page.get_by_role("heading", name=f"site/{SITE}")).to_be_visible()
         self.open("sites", site=SITE)
@@ -136,14 +139,16 @@ class Running(ConsoleCase):
             if self.page.evaluate("document.activeElement.id") == "stop":
                 break
         expect(self.page.locator("#stop")).to_be_focused()
-        outline = self.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        self.assertEqual(outline, "solid")
+        outline = self.page.evaluate("[getComputedStyle(document.activeElement).outlineStyle, getComputedStyle(document.activeElement).outlineWidth].join(' ')")
+        self.assertEqual(outline, "solid 2px")
         keyboard.press("Enter")
         expect(self.page.get_by_role("dialog", name="Stop the crawl?")).to_be_visible()
         expect(self.page.get_by_role("button", name="Cancel")).to_be_focused()
         keyboard.press("Enter")
         expect(self.page.get_by_role("dialog")).to_be_hidden()
+        self.await_more_pages(self.number("Pages"))
         expect(self.page.locator("#crawl-state")).to_have_text("Running")
+        self.assertEqual([url for url in self.requests if url.endswith("/stop")], [])
 
     def test_shortcuts_can_be_switched_off(self):
         self.open()
@@ -206,7 +211,8 @@ class End(ConsoleCase):
         self.page.goto(f"{self.address}/console/#/pages?site={SITE}&status=404")
         rows, again = self.page.locator("table.pages tbody tr"), self.page.get_by_role("button", name="Try again")
         expect(rows.first.or_(again)).to_be_visible()
-        while again.count():
+        deadline = time.monotonic() + programs.PATIENCE
+        while again.count() and time.monotonic() < deadline:
             again.click()
             expect(rows.first.or_(again)).to_be_visible()
         expect(rows).to_have_count(1)
