@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -60,9 +61,15 @@ def running(arguments, log, pattern):
                 process.wait()
 
 
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 def crawl(directory, *options):
-    """A crawl with a console on a free port."""
-    arguments = ["crawl", *options, "--console", "127.0.0.1:0", "--out", directory / "crawl"]
+    """A crawl with a console on a free port, which its results have, too."""
+    arguments = ["crawl", *options, "--console", f"127.0.0.1:{free_port()}", "--out", directory / "crawl"]
     return running(arguments, directory / "crawl.log", r"console: (http://\S+)")
 
 

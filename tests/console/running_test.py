@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import time
 from pathlib import Path
 
 import programs
@@ -65,6 +66,8 @@ class Running(ConsoleCase):
         frozen = self.page.get_by_role("region", name="Frozen sites")
         expect(frozen.get_by_role("link", name=SITE, exact=True)).to_be_visible()
         expect(frozen.locator(".site-state")).to_have_text("Frozen")
+        busiest = self.page.get_by_role("region", name="Busiest sites").locator("tr", has=self.page.get_by_role("link", name=SITE, exact=True))
+        expect(busiest.locator(".site-state")).to_have_text("Frozen")
         self.open("settings")
         expect(self.page.get_by_role("heading", name=f"site/{SITE}")).to_be_visible()
         self.open("sites", site=SITE)
@@ -143,14 +146,16 @@ class Running(ConsoleCase):
             if self.page.evaluate("document.activeElement.id") == "stop":
                 break
         expect(self.page.locator("#stop")).to_be_focused()
-        outline = self.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        self.assertEqual(outline, "solid")
+        outline = self.page.evaluate("[getComputedStyle(document.activeElement).outlineStyle, getComputedStyle(document.activeElement).outlineWidth].join(' ')")
+        self.assertEqual(outline, "solid 2px")
         keyboard.press("Enter")
         expect(self.page.get_by_role("dialog", name="Stop the crawl?")).to_be_visible()
         expect(self.page.get_by_role("button", name="Cancel")).to_be_focused()
         keyboard.press("Enter")
         expect(self.page.get_by_role("dialog")).to_be_hidden()
+        self.await_more_pages(self.number("Pages"))
         expect(self.page.locator("#crawl-state")).to_have_text("Running")
+        self.assertEqual([url for url in self.requests if url.endswith("/stop")], [])
 
     def test_shortcuts_can_be_switched_off(self):
         self.open()
@@ -196,6 +201,31 @@ class Running(ConsoleCase):
         expect(self.page.locator(".setting pre").first).to_contain_text('"scope": "any"')
         self.page.get_by_label("Filter by key").fill("no such key")
         expect(self.page.locator(".setting:visible")).to_have_count(0)
+
+
+class End(ConsoleCase):
+    def test_a_page_that_is_open_at_the_end_of_the_crawl_shows_its_results(self):
+        directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        crawl = self.enterContext(programs.crawl(directory, "--demo", "--warc", "--rate", "10"))
+        self.address = crawl.address
+        # Between the crawl and its results nothing listens.
+        self.allowed = "ERR_|Failed to load"
+        self.open()
+        expect(self.page.locator("#crawl-state")).to_have_text("Running")
+        expect(self.page.locator("#crawl-state")).to_have_text("Ended")
+        expect(self.page.locator("#why")).to_have_text("Complete: nothing is left to do")
+        expect(self.page.locator("#banner")).to_be_hidden()
+        self.page.goto(f"{self.address}/console/#/pages?site={SITE}&status=404")
+        rows, again = self.page.locator("table.pages tbody tr"), self.page.get_by_role("button", name="Try again")
+        expect(rows.first.or_(again)).to_be_visible()
+        deadline = time.monotonic() + programs.PATIENCE
+        while again.count() and time.monotonic() < deadline:
+            again.click()
+            expect(rows.first.or_(again)).to_be_visible()
+        expect(rows).to_have_count(1)
+        self.page.reload()
+        expect(self.page.locator("#crawl-state")).to_have_text("Ended")
+        expect(rows).to_have_count(1)
 
 
 class Stop(ConsoleCase):

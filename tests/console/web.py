@@ -7,7 +7,7 @@ import threading
 LINKS = 250
 # What a crawler finds that is not there: a link, and the targets of a refresh and of a frame.
 NOT_FOUND = 3
-# The start, the pages that it links to, their links, the redirect, and what is not found.
+# The start, the pages that it links to, their links, the redirect, and the URLs without a page.
 URLS = LINKS + 6 + NOT_FOUND
 BIG = 700 * 1024
 LONG = "/long/" + "a" * 900

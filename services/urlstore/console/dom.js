@@ -1,4 +1,5 @@
-// Elements made by script. Text from the web becomes text nodes only, and a URL becomes a link only if its scheme is http or https.
+// Elements made by script. Text from the web becomes text nodes only, and a URL becomes a link only if its scheme is
+// http or https.
 
 const SVG = "http://www.w3.org/2000/svg";
 

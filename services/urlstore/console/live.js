@@ -1,4 +1,5 @@
-// The state of the crawl, from the stream of events: opened again with a growing delay, and with the age of its last event.
+// The state of the crawl, from the stream of events: opened again with a growing delay, and with the age of its last
+// event.
 
 import { get, Problem, send } from "./api.js";
 

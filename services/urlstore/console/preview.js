@@ -1,7 +1,7 @@
 // Preview of a page from the web: its text and structure, without anything that runs, loads or leads elsewhere.
 //
-// Three layers, each of which suffices: only listed elements and attributes are kept; the frame has an empty sandbox, so no scripts, forms
-// or navigation; and its policy allows no request at all.
+// Three layers: only listed elements and attributes are kept; the frame has an empty sandbox, so no scripts, forms or
+// navigation; and its policy allows no request at all.
 
 import { el } from "./dom.js";
 
