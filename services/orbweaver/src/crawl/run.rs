@@ -1,6 +1,6 @@
 //! One run of a crawl: from the arguments to the exit code.
 
-use std::{path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use orbweaver_frontier::Figures;
 use orbweaver_log::{EmbeddedLog, Log, topic_partitions};
@@ -39,20 +39,20 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     if prepared.settings.complete {
         already_complete(&prepared)?;
         args.export.run(&prepared.out)?;
-        return args.console.remain(&prepared.settings, &prepared.out);
+        return args.console.remain(None, &prepared.settings, &prepared.out);
     }
     logging::to_file(&prepared.out)?;
     let _web = demo(&mut prepared)?;
     warn_without_contact(args, &prepared.settings);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     // A DNS lookup may block its thread for long; do not wait for it.
-    let ended = block_on(threads, Duration::from_millis(100), crawl(args, prepared))?;
+    let (ended, console) = block_on(threads, Duration::from_millis(100), crawl(args, prepared))?;
     args.export.run(&ended.out)?;
-    args.console.remain(&ended.settings, &ended.out)
+    args.console.remain(console, &ended.settings, &ended.out)
 }
 
-/// Returns the crawl, still locked, if it has ended without an interruption.
-async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Failure> {
+/// Returns the crawl, still locked, if it has ended without an interruption, and the address of its console.
+async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(Prepared, Option<SocketAddr>), Failure> {
     let clock = SystemClock;
     // A program that replaced itself with this one, as `cargo run` does, has already used CPU time of this process.
     let (begun, used) = (std::time::Instant::now(), usage::cpu_time());
@@ -68,6 +68,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Fai
     pipeline.start(&prepared.settings).await?;
     let end = watch(&mut pipeline, &prepared.settings, args.max_time, &mut progress, console.as_mut()).await;
     progress.finish();
+    let address = console.as_ref().map(|console| console.address);
     console.as_ref().inspect(|console| console.stopping());
     let end = end?;
     // As long as all partitions are open: the frontier counts those only, and closes them one by one.
@@ -93,7 +94,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<Prepared, Fai
     summary.seconds = begun.elapsed().as_secs_f64();
     summary.cpu_seconds = (usage::cpu_time() - used).as_secs_f64();
     drop(pipeline);
-    finish(&summary, end, prepared)
+    Ok((finish(&summary, end, prepared)?, address))
 }
 
 /// Returns the results of a crawl that was stopped, without the times of this run. `frontier`: its figures before the

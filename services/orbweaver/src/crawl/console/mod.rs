@@ -63,7 +63,11 @@ impl ConsoleOptions {
     }
 
     fn listener(&self) -> Result<Option<serve::Listener>, Failure> {
-        let Some(listen) = self.console else { return Ok(None) };
+        self.listener_at(self.console)
+    }
+
+    fn listener_at(&self, address: Option<SocketAddr>) -> Result<Option<serve::Listener>, Failure> {
+        let Some(listen) = address else { return Ok(None) };
         let (address, token) = ("--console", "--console-token-sha256");
         serve::Listener::new(listen, self.console_token_sha256.as_deref(), [address, token]).map(Some)
     }
@@ -91,12 +95,13 @@ impl ConsoleOptions {
         let api = Api::new(&listener.config, sources, metrics);
         let serving = tokio::spawn(server::serve(listening, api, stop.clone()));
         notice!("console: http://{address}/");
-        Ok(Some(Console { log, wishes, figures, sender, stop, serving }))
+        Ok(Some(Console { address, log, wishes, figures, sender, stop, serving }))
     }
 
-    /// Serves the console and the API over the results of a crawl that has ended, if this is wanted, until a signal.
-    pub(crate) fn remain(&self, settings: &Settings, out: &Path) -> Result<(), Failure> {
-        let Some(listener) = self.listener()? else { return Ok(()) };
+    /// Serves the console and the API over the results of a crawl that has ended, if this is wanted, until a signal. `address`: that of
+    /// the console of the running crawl, if there was one.
+    pub(crate) fn remain(&self, address: Option<SocketAddr>, settings: &Settings, out: &Path) -> Result<(), Failure> {
+        let Some(listener) = self.listener_at(address.or(self.console))? else { return Ok(()) };
         serve::until_a_signal(&listener, settings, out)
     }
 }
@@ -108,6 +113,7 @@ fn crawl() -> CrawlName {
 
 /// Console of a running crawl.
 pub(crate) struct Console {
+    pub(crate) address: SocketAddr,
     log: Arc<dyn Log>,
     wishes: Arc<Wishes>,
     figures: Figures,
