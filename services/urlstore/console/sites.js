@@ -13,7 +13,7 @@ function siteRow(signal, cells) {
     return {
       element: el(
         "tr",
-        null,
+        { "data-site": site },
         el("th", { scope: "row" }, pageLink("sites", { site }, site, { class: "url" })),
         extra.element,
         el("td", null, control.element),
@@ -37,7 +37,10 @@ function busiest(signal) {
   return {
     element: section("Busiest sites", element, none),
     draw(crawl) {
-      const sites = crawl.busiest ?? [];
+      const sites = [...(crawl.busiest ?? [])];
+      // A site whose row is in use stays listed while its queue is empty.
+      const used = body.querySelector("tr:focus-within")?.dataset.site;
+      if (used && !sites.some(({ site }) => site === used)) sites.push({ site: used, queued: 0 });
       [element.hidden, none.hidden] = [sites.length === 0, sites.length > 0];
       keyed(body, sites, ({ site }) => site, make);
     },
