@@ -11,7 +11,7 @@ from playwright.sync_api import Error, expect, sync_playwright
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 FILES = os.environ.get("ORBWEAVER_CONSOLE_FILES")
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 WITHOUT_HOST = ("data", "blob", "about")
 expect.set_options(timeout=PATIENCE_MS)
 
