@@ -37,7 +37,8 @@ fn pages() -> Vec<(PathBuf, String)> {
         .into_iter()
         .flat_map(files_below);
     let pages = dirs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    let pages = pages.chain(["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(PathBuf::from));
+    let pages = pages
+        .chain(["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(PathBuf::from));
     let read: Vec<_> =
         pages.filter_map(|path| Some((path.clone(), std::fs::read_to_string(root().join(path)).ok()?))).collect();
     assert!(read.len() > 50, "{} pages were found", read.len());
