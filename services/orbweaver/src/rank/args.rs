@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+
+use crate::report::args::Format;
 
 /// Arguments of `orbweaver rank`.
 #[derive(Debug, Clone, Args)]
@@ -50,18 +52,6 @@ pub struct RankArgs {
     #[cfg(feature = "cluster")]
     #[command(flatten)]
     pub kafka: crate::cluster::args::Kafka,
-}
-
-/// Format of the output.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Human-readable
-    #[default]
-    Text,
-    /// A table with a header (RFC 4180)
-    Csv,
-    /// One JSON object per line
-    Jsonl,
 }
 
 fn damping(text: &str) -> Result<f64, String> {

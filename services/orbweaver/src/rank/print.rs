@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{args::Format, weights::RankedSite};
-use crate::output::json_line;
+use super::weights::RankedSite;
+use crate::{output::json_line, report::args::Format};
 
 /// Number of sites as text, unless another one is given.
 const TOP: usize = 20;

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use orbweaver_log::{EmbeddedLog, Log, Options};
-use orbweaver_url::SiteName;
+use orbweaver_log::{EmbeddedLog, Options};
 
 use super::{args::RankArgs, weights::RankedSite};
 use crate::{
@@ -45,7 +44,7 @@ impl Target {
                 let _lock = lock(state)?;
                 crate::block_on(1, std::time::Duration::ZERO, async {
                     let log = EmbeddedLog::open(state.join("log"), Options::default(), &specs()).map_err(failed)?;
-                    let changed = published(&log, &weights).await?;
+                    let changed = site_settings::weigh(&log, &weights).await?;
                     log.flush().map_err(failed)?;
                     Ok(changed)
                 })?
@@ -53,14 +52,10 @@ impl Target {
             #[cfg(feature = "cluster")]
             Self::Cluster(brokers, kafka) => crate::cluster::connection::block_on(async {
                 let log = crate::cluster::connection::connect(brokers, kafka).await?;
-                published(&log, &weights).await
+                site_settings::weigh(&log, &weights).await
             })?,
         };
         notice!("published: {changed} of {} weights changed", weights.len());
         Ok(())
     }
-}
-
-async fn published(log: &dyn Log, weights: &[(SiteName, u32)]) -> Result<usize, Failure> {
-    site_settings::weigh(log, weights).await
 }

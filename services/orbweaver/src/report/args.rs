@@ -113,7 +113,7 @@ pub enum Format {
     /// Human-readable
     #[default]
     Text,
-    /// One table per section, with a header (RFC 4180)
+    /// A table with a header (RFC 4180); of a report, one per section
     Csv,
     /// One JSON object per line
     Jsonl,

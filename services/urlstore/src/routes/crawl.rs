@@ -37,7 +37,7 @@ pub(crate) async fn crawl(State(api): State<Arc<Api>>, headers: HeaderMap, RawQu
     responses::answer(figures, &headers)
 }
 
-/// The same as events named `crawl`, at once and then each second, without the history. The stream ends with the crawl, or with the
+/// Figures as events named `crawl`, at once and then each second, without the history. The stream ends with the crawl, or with the
 /// connection after some minutes.
 #[utoipa::path(
     get,
