@@ -54,7 +54,7 @@ def resolved(root: Path, programs: Programs, target: str) -> Dependencies:
     lock = tomllib.loads((root / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     checksums = {f"{of['name']}@{of['version']}": of.get("checksum") for of in lock}
     packages = {}
-    for key in sorted(edges):
+    for key in sorted(edges, key=lambda key: key.split("@")):
         of = known[key]
         if not of["license"]:
             raise Refused(f"the package {key} names no licence")

@@ -1,5 +1,6 @@
 """The shared libraries and the glibc that a program needs, as readelf reports them."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,11 @@ def needs(file: Path, target: str) -> Needs:
     machine, loader = MACHINES.get(target.split("-")[0], (None, None))
     if machine is None:
         raise Refused(f"the target {target} is not known; known machines: {', '.join(MACHINES)}")
-    said = output("readelf", "--file-header", "--dynamic", "--version-info", "--wide", str(file), root=file.parent, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin:/usr/local/bin"})
+    command = ("readelf", "--file-header", "--dynamic", "--version-info", "--wide", str(file))
+    try:
+        said = output(*command, root=file.parent, env=os.environ | {"LC_ALL": "C"})
+    except Refused as refused:
+        raise Refused(f"{file} cannot be read as a program: {refused}") from None
     found = re.search(r"^ *Machine: +(.*\S) *$", said, re.MULTILINE)
     if not found or found[1] != machine:
         raise Refused(f"{file} is no program for {target}, but for {found[1] if found else 'no machine'}")

@@ -18,12 +18,12 @@ STANDARD_LIBRARY = "MIT OR Apache-2.0"
 
 def document(checkout: Checkout, name: str, target: str, files: Mapping[str, Path], materials: tuple[Dependencies, list[Inner], str]) -> str:
     """Returns the bill of a set as text. `materials` are the packages, the libraries inside them, and the version of the compiler."""
-    dependencies, inner, compiler = materials
+    dependencies, libraries, compiler = materials
     std = f"std@{compiler}"
     edges = {key: set(used) for key, used in dependencies.edges.items()}
-    for library in inner:
-        edges[library.owner].add(library.key)
-        edges[library.key] = set()
+    for inner in libraries:
+        edges[inner.owner].add(inner.key)
+        edges[inner.key] = set()
     edges |= {std: set(), name: {f"{program}@{checkout.version}" for program in files} | {std}}
     bill = {
         "bomFormat": "CycloneDX",
@@ -39,9 +39,7 @@ def document(checkout: Checkout, name: str, target: str, files: Mapping[str, Pat
             },
             "properties": properties({"target": target, "commit": checkout.commit}),
         },
-        "components": sorted(
-            [*map(package, dependencies.packages.values()), *map(library, inner), standard(std, compiler)], key=lambda of: of["bom-ref"]
-        ),
+        "components": [*map(package, dependencies.packages.values()), *map(library, libraries), standard(std, compiler)],
         "dependencies": [{"ref": key, "dependsOn": sorted(used)} for key, used in sorted(edges.items())],
     }
     text = json.dumps(bill, indent=2)

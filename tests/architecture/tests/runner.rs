@@ -57,8 +57,8 @@ fn tree() -> tempfile::TempDir {
     for check in ["tests/corpora/fetch", "tests/chaos/run", "crates/url/tests/differential/run"] {
         stand_in(&scratch.path().join(check), "");
     }
-    let counted =
-        ["deployment", "monitoring", "handbook", "interface", "console"].map(|part| format!("tests/{part}/check"));
+    let counted = ["deployment", "monitoring", "handbook", "interface", "console", "release"]
+        .map(|part| format!("tests/{part}/check"));
     for counted in counted {
         stand_in(&scratch.path().join(counted), "echo '1 passed'\n");
     }
