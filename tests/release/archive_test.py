@@ -1,4 +1,4 @@
-"""What is written: archives, checksums, notes."""
+"""Files that are written: archives, checksums, notes."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ class Archives(unittest.TestCase):
                 shutil.copyfile(self.binaries / which.name / name, binaries / which.name / name)
                 os.chmod(binaries / which.name / name, 0o700)
         out = other.scratch / "out"
-        differs = {"SOURCE_DATE_EPOCH": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C", "USER": "somebody"}
+        differs = {"SOURCE_DATE_EPOCH": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C", "USER": "someone"}
         ended = other.release("--binaries", str(binaries), "--out", str(out), **differs)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(contents(out), contents(self.out))

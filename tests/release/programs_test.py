@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tiny import ROOT, TIME, VERSION, Tiny, programs
@@ -63,8 +64,8 @@ class Refusals(unittest.TestCase):
         return programs.inspected(source, which, target or programs.host(self.tiny.root), self.binaries)
 
     def test_a_program_that_looks_for_libraries_where_it_was_built_is_refused(self):
-        shutil.copy(self.tiny.compiled(None, "-Wl,-rpath,/home/somebody/lib"), self.fetcher)
-        self.refused(f"{self.fetcher} looks for shared libraries in /home/somebody/lib, a directory of the machine that built it")
+        shutil.copy(self.tiny.compiled(None, "-Wl,-rpath,/home/someone/lib"), self.fetcher)
+        self.refused(f"{self.fetcher} looks for shared libraries in /home/someone/lib, a directory of the machine that built it")
 
     def test_a_program_of_another_version_or_commit_is_refused(self):
         for said in ("1.2.2", f"1.2.2 ({self.tiny.commit})", f"{VERSION} (0123456789ab)", f"{VERSION} (unknown)"):
@@ -117,12 +118,13 @@ class Build(unittest.TestCase):
         first, second = Tiny(), Tiny()
         for tiny in (first, second):
             self.addCleanup(tiny.remove)
-        outs = []
         # Variables of the caller do not reach the programs.
-        for tiny, variables in ((first, {}), (second, {"RUSTFLAGS": "-C opt-level=0", "SOURCE_DATE_EPOCH": "1"})):
-            ended = tiny.release(**variables)
-            self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
-            outs.append({file.name: file.read_bytes() for file in (tiny.root / "target/release-files").iterdir()})
+        differs = [{}, {"RUSTFLAGS": "-C opt-level=0", "SOURCE_DATE_EPOCH": "1"}]
+        outs = []
+        with ThreadPoolExecutor() as pool:
+            for tiny, ended in zip((first, second), pool.map(lambda of: of[0].release(**of[1]), zip((first, second), differs)), strict=True):
+                self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+                outs.append({file.name: file.read_bytes() for file in (tiny.root / "target/release-files").iterdir()})
         self.assertEqual(len(outs[0]), 6)
         self.assertEqual(outs[0], outs[1])
 

@@ -87,7 +87,7 @@ class Bill(unittest.TestCase):
 
 
 class TinyWorkspace(Bill):
-    """All kinds of dependencies, and no features that others turn on."""
+    """All kinds of dependencies, and no features that others enable."""
 
     @classmethod
     def setUpClass(cls):

@@ -113,7 +113,7 @@ class Tiny:
         return subprocess.run(command, cwd=self.root, env=own | variables, capture_output=True, text=True, check=False)
 
     def git(self, *arguments: str) -> str:
-        """Runs git as somebody at the time of each commit."""
+        """Runs git as someone at the time of each commit."""
         who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in (("NAME", "T"), ("EMAIL", "t@t.invalid"), ("DATE", f"{TIME} +0000"))}
         ended = self.run("git", *arguments, **who)
         assert ended.returncode == 0, ended.stderr
