@@ -90,6 +90,7 @@ class Archives(unittest.TestCase):
 
     def test_sha256sum_accepts_the_sums_and_finds_a_changed_byte(self):
         check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+        self.assertRegex((self.out / "SHA256SUMS").read_text(), r"^([0-9a-f]{64}  \S+\n){5}$")
         copy = self.tiny.scratch / "copy"
         shutil.copytree(self.out, copy)
         ended = subprocess.run(check, cwd=copy, capture_output=True, text=True, check=False)

@@ -128,6 +128,26 @@ class Build(unittest.TestCase):
         self.assertEqual(len(outs[0]), 6)
         self.assertEqual(outs[0], outs[1])
 
+    def test_cargo_gets_the_commit_and_its_time_and_no_settings_of_the_caller(self):
+        tiny = Tiny()
+        self.addCleanup(tiny.remove)
+        tools = tiny.scratch / "tools"
+        tools.mkdir()
+        (tools / "cargo").write_text(f'#!/bin/sh\nenv >{tools}/said\necho "$@" >>{tools}/said\nexit 1\n')
+        (tools / "cargo").chmod(0o755)
+        callers = dict.fromkeys(("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CPATH", "CPPFLAGS", "CFLAGS", "CXXFLAGS", "ORBWEAVER_GIT_HASH", "SOURCE_DATE_EPOCH"), "callers")
+        ended = tiny.release(PATH=f"{tools}:{os.environ['PATH']}", CARGO_HOME="/a home", **callers)
+        self.assertEqual(ended.returncode, 65)
+        *variables, command = (tools / "said").read_text().splitlines()
+        said = dict(line.split("=", 1) for line in variables if "=" in line)
+        self.assertEqual([name for name, value in said.items() if value == "callers"], [])
+        self.assertEqual((said["ORBWEAVER_GIT_HASH"], said["SOURCE_DATE_EPOCH"]), (tiny.commit, str(TIME)))
+        flags = ["--remap-path-prefix=/a home=/cargo", f"--remap-path-prefix={tiny.root}=/orbweaver"]
+        self.assertEqual(said["CARGO_ENCODED_RUSTFLAGS"].split("\x1f"), flags)
+        target = programs.host(tiny.root)
+        self.assertTrue(command.startswith(f"build --locked --profile=dist --target={target} --package=orbweaver-frontier "), command)
+        self.assertTrue(command.endswith(" --package=orbweaver --features=tls"), command)
+
     def test_a_build_that_fails_and_a_lock_file_that_is_not_up_to_date_are_refused(self):
         tiny = Tiny()
         self.addCleanup(tiny.remove)

@@ -44,16 +44,17 @@ def metadata(root: Path, target: str) -> dict:
     return json.loads(subprocess.run(command, cwd=root, capture_output=True, check=True).stdout)
 
 
-def units(root: Path, which: programs.Programs, target: str) -> set[str]:
-    """Packages that cargo would compile, from the plan of a build that is not begun. Only nightly toolchains have it otherwise."""
+def units(root: Path, which: programs.Programs, target: str) -> dict[str, bool]:
+    """Packages that cargo would compile, and whether for the target: from the plan of a build that is not begun. Only nightly toolchains have it otherwise."""
     with tempfile.TemporaryDirectory() as directory:
         command = ["cargo", "build", "--locked", "--profile=dist", f"--target={target}", "--unit-graph", "-Zunstable-options", *which.selection()]
         env = os.environ | {"RUSTC_BOOTSTRAP": "1", "CARGO_TARGET_DIR": directory}
         plan = json.loads(subprocess.run(command, cwd=root, env=env, capture_output=True, check=True).stdout)
-    found = set()
+    found: dict[str, bool] = {}
     for unit in plan["units"]:
         url, name = unit["pkg_id"].split("#")
-        found.add(name if "@" in name else f"{url.rsplit('/', 1)[1]}@{name}")
+        key = name if "@" in name else f"{url.rsplit('/', 1)[1]}@{name}"
+        found[key] = found.get(key, False) or unit["platform"] == target and unit["mode"] == "build"
     return found
 
 
@@ -68,6 +69,7 @@ class Bill(unittest.TestCase):
     def valid(self, text: str):
         self.assertIsNone(JsonStrictValidator(SchemaVersion.V1_6).validate_str(text))
         bill = json.loads(text)
+        self.assertEqual(bill["specVersion"], "1.6")
         every = {of["bom-ref"] for of in [*bill["components"], *bill["metadata"]["component"]["components"], bill["metadata"]["component"]]}
         self.assertEqual(len(every), 1 + len(bill["components"]) + len(bill["metadata"]["component"]["components"]))
         linked = {of["ref"]: set(of["dependsOn"]) for of in bill["dependencies"]}
@@ -149,9 +151,10 @@ class ThisWorkspace(Bill):
         for which in programs.SETS:
             self.valid(self.text(which.name))
 
-    def test_every_package_that_cargo_compiles_is_named_and_no_other(self):
+    def test_every_package_that_cargo_compiles_is_named_and_no_other_and_those_for_the_target_are_required(self):
         for which in programs.SETS:
-            self.assertEqual(set(packages(self.bill(which.name))), units(ROOT, which, self.target))
+            named = {key: of["scope"] == "required" for key, of in packages(self.bill(which.name)).items()}
+            self.assertEqual(named, units(ROOT, which, self.target))
 
     def test_no_package_of_tests_alone_is_named(self):
         roots = set(programs.SETS[0].packages)

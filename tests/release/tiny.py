@@ -26,6 +26,7 @@ version = "{VERSION}"
 
 [profile.dist]
 inherits = "release"
+debug = "line-tables-only"
 """
 PACKAGE = """\
 [package]
