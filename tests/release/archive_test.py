@@ -8,17 +8,11 @@ import shutil
 import subprocess
 import tarfile
 import unittest
-from pathlib import Path
 
-from tiny import TIME, VERSION, Tiny, programs
+from tiny import TIME, VERSION, Tiny, programs, sums
 
 SERVICES = [f"orbweaver-{name}" for name in ("archiver", "extractor", "fetcher", "frontier", "normalizer-dedup", "rate-limiter", "urlstore")]
 DOCUMENTS = ["CHANGELOG.md", "LICENSE", "README.md", "REQUIREMENTS.txt", "RUST-STD-COPYRIGHT.html", "THIRD-PARTY.txt"]
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """The files of a directory."""
-    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
 class Archives(unittest.TestCase):
@@ -53,7 +47,7 @@ class Archives(unittest.TestCase):
         differs = {"SOURCE_DATE_EPOCH": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C", "USER": "someone"}
         ended = other.release("--binaries", str(binaries), "--out", str(out), **differs)
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(contents(out), contents(self.out))
+        self.assertEqual(sums(out), sums(self.out))
 
     def test_an_archive_has_its_programs_and_documents_and_nothing_else(self):
         for name, own in (("orbweaver", ["orbweaver", *SERVICES]), ("orbweaver-single", ["orbweaver"])):
@@ -95,7 +89,7 @@ class Archives(unittest.TestCase):
         shutil.copytree(self.out, copy)
         ended = subprocess.run(check, cwd=copy, capture_output=True, text=True, check=False)
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(sorted(line.removesuffix(": OK") for line in ended.stdout.splitlines()), sorted({*contents(copy)} - {"SHA256SUMS"}))
+        self.assertEqual(sorted(line.removesuffix(": OK") for line in ended.stdout.splitlines()), sorted({*sums(copy)} - {"SHA256SUMS"}))
         file = copy / f"{self.stem('orbweaver')}.tar.gz"
         file.write_bytes(file.read_bytes()[:-1] + b"?")
         self.assertNotEqual(subprocess.run(check, cwd=copy, capture_output=True, check=False).returncode, 0)

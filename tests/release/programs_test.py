@@ -7,7 +7,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tiny import ROOT, TIME, VERSION, Tiny, programs
+from tiny import ROOT, TIME, VERSION, Tiny, programs, sums
 
 import checkout
 import elf
@@ -124,7 +124,7 @@ class Build(unittest.TestCase):
         with ThreadPoolExecutor() as pool:
             for tiny, ended in zip((first, second), pool.map(lambda of: of[0].release(**of[1]), zip((first, second), differs)), strict=True):
                 self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
-                outs.append({file.name: file.read_bytes() for file in (tiny.root / "target/release-files").iterdir()})
+                outs.append(sums(tiny.root / "target/release-files"))
         self.assertEqual(len(outs[0]), 6)
         self.assertEqual(outs[0], outs[1])
 

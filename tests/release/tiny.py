@@ -1,5 +1,6 @@
 """A workspace as small as one can be that is released as Orbweaver is, in a git repository, and stand-ins for its programs."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -26,7 +27,6 @@ version = "{VERSION}"
 
 [profile.dist]
 inherits = "release"
-debug = "line-tables-only"
 """
 PACKAGE = """\
 [package]
@@ -78,6 +78,11 @@ int main(int count, char **given) {{
     return 0;
 }}
 """
+
+
+def sums(directory: Path) -> dict[str, str]:
+    """The files of a directory, each with the checksum of its bytes: a difference of megabytes would take minutes to print."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in directory.iterdir()}
 
 
 class Tiny:
