@@ -62,5 +62,5 @@ def section(changelog: str, version: str) -> str:
 
 
 def belongs(name: str, version: str) -> bool:
-    """Returns whether a file is one of a release of this version."""
-    return name == "SHA256SUMS" or re.search(rf"-{re.escape(version)}(-[a-z0-9_]+-.*\.(tar\.gz|cdx\.json)|\.md)$", name) is not None
+    """Returns whether a file is one of a release of this version: of any target, the notes, or the packed chart."""
+    return name == "SHA256SUMS" or re.search(rf"-{re.escape(version)}(-[a-z0-9_]+-.*\.(tar\.gz|cdx\.json)|\.md|\.tgz)$", name) is not None

@@ -103,14 +103,16 @@ class Archives(unittest.TestCase):
         expected = {file.name: [{"alg": "SHA-256", "content": hashlib.sha256(file.read_bytes()).hexdigest()}] for file in (self.binaries / "orbweaver").iterdir()}
         self.assertEqual(sums, expected)
 
-    def test_files_of_another_target_are_kept_and_those_of_another_version_are_refused(self):
+    def test_files_of_another_target_and_the_chart_are_kept_and_those_of_another_version_are_refused(self):
         shared = self.tiny.scratch / "shared"
         shared.mkdir()
-        (shared / f"orbweaver-{VERSION}-s390x-unknown-linux-gnu.tar.gz").write_text("of another machine")
+        kept = [f"orbweaver-{VERSION}-s390x-unknown-linux-gnu.tar.gz", f"orbweaver-{VERSION}.tgz"]
+        for name in kept:
+            (shared / name).write_text("made elsewhere")
         arguments = ["--binaries", str(self.binaries), "--out", str(shared)]
         self.assertEqual(self.tiny.release(*arguments).returncode, 0)
-        self.assertIn(f"orbweaver-{VERSION}-s390x-unknown-linux-gnu.tar.gz\n", (shared / "SHA256SUMS").read_text())
-        for other in ("orbweaver-1.2.30-s390x-unknown-linux-gnu.tar.gz", "orbweaver-1.2.3-rc.1-s390x-unknown-linux-gnu.tar.gz", "RELEASE-NOTES-1.2.2.md"):
+        self.assertTrue(all(f"  {name}\n" in (shared / "SHA256SUMS").read_text() for name in kept))
+        for other in ("notes.txt", "orbweaver-1.2.30-s390x-unknown-linux-gnu.tar.gz", "orbweaver-1.2.3-rc.1-s390x-unknown-linux-gnu.tar.gz", "RELEASE-NOTES-1.2.2.md"):
             (shared / other).write_text("")
             ended = self.tiny.release(*arguments)
             self.assertEqual((ended.returncode, ended.stderr), (65, f"release/build: {shared} has {other}, which is no file of 1.2.3\n"))

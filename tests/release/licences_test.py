@@ -56,9 +56,9 @@ class Texts(unittest.TestCase):
             self.text()
 
     def test_packages_of_this_workspace_are_not_listed(self):
-        self.package("own", "Apache-2.0", {"LICENSE": "Our own text."}, own=True)
+        self.package("own", "Apache-2.0", {"LICENSE": "A text of this workspace."}, own=True)
         self.assertNotIn("own 1.0.0", self.text())
-        self.assertNotIn("Our own text.", self.text())
+        self.assertNotIn("A text of this workspace.", self.text())
 
 
 class OfThisWorkspace(unittest.TestCase):
