@@ -24,6 +24,9 @@ pub(crate) struct Of {
     /// Canonicalization policy of the crawl, such as `standard,sort-query`; default: that of the server.
     #[param(min_length = 1)]
     canonical: Option<String>,
+    /// `no`: the answer is about the URL itself. Default: `yes`, redirects and `rel=canonical` are followed.
+    #[param(pattern = "^(yes|no)$")]
+    resolve: Option<String>,
 }
 
 /// Size of a list.
@@ -159,6 +162,7 @@ pub(crate) enum Expired {
         routes::lists::links,
         routes::lists::captures,
         routes::content::content,
+        routes::document::document,
         routes::pages::pages,
         routes::batch::urls,
         routes::crawl::crawl,

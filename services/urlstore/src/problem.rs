@@ -19,6 +19,8 @@ pub enum Kind {
     UnknownSite,
     /// No archived response of the URL has content.
     NotArchived,
+    /// The content is not HTML.
+    NotHtml,
     /// This server has no archive.
     NoArchive,
     /// The file of an archived response is not in the archive.
@@ -49,13 +51,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::InvalidRequest,
         Self::Unauthorized,
         Self::UnknownRoute,
         Self::UnknownUrl,
         Self::UnknownSite,
         Self::NotArchived,
+        Self::NotHtml,
         Self::NoArchive,
         Self::FileMissing,
         Self::NoCrawl,
@@ -80,6 +83,7 @@ impl Kind {
             Self::UnknownUrl => ("unknown-url", "The URL is unknown", 404),
             Self::UnknownSite => ("unknown-site", "The site is unknown", 404),
             Self::NotArchived => ("not-archived", "No content of the URL is archived", 404),
+            Self::NotHtml => ("not-html", "The content is not HTML", 404),
             Self::NoArchive => ("no-archive", "This server has no archive", 404),
             Self::FileMissing => ("file-missing", "The file is not in the archive", 404),
             Self::NoCrawl => ("no-crawl", "This server has no crawl", 404),

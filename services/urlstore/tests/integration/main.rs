@@ -7,6 +7,7 @@ mod configuration;
 mod hostile;
 mod live;
 mod pages;
+mod resolve;
 mod routes;
 mod sockets;
 mod statuses;

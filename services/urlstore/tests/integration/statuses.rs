@@ -73,7 +73,8 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
         text.headers_mut().insert("content-type", "text/plain".parse().unwrap());
         let (long, cursor) = (format!("{path}?url={}", "a".repeat(40_000)), format!("{good}&cursor=MTox"));
         let unknown = format!("{path}?{}=nowhere.example", if path == "/v1/pages" { "site" } else { "url" });
-        let large = if path == "/v1/content" { format!("{path}?url=large.example") } else { good.clone() };
+        let has_content = ["/v1/content", "/v1/document"].contains(&&*path);
+        let large = if has_content { format!("{path}?url=large.example") } else { good.clone() };
         let many = format!("{{\"urls\":[\"{}\"]}}", "a".repeat(5 << 20));
         for (router, request) in [
             (&known, of(&good, body)),
