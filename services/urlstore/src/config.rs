@@ -7,7 +7,7 @@ use orbweaver_settings::{Address, Conflict, Count, GIB, MINUTE, SECOND, Secret, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::token::{TokenHash, TokenHashError};
+use crate::tokens::{Tokens, TokensError};
 
 /// Settings of urlstore: the section `urlstore` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,9 +17,13 @@ pub struct UrlstoreConfig {
     /// `token_sha256`.
     #[serde(with = "Address")]
     pub listen: SocketAddr,
-    /// SHA-256 of the bearer token that each request must have, as 64 hexadecimal digits. Not set: none is required.
+    /// Bearer tokens, of which each request must have one: the SHA-256 of a token as 64 hexadecimal digits, or
+    /// `NAME SCOPE SHA256` with the scope `read` or `admin`, separated by commas. Not set: none is required.
     #[serde(with = "Secret")]
     pub token_sha256: Option<String>,
+    /// Maximum rate of each token, in requests per second; each URL of a batch counts. 0: unlimited.
+    #[serde(with = "Count::<0, 1_000_000>")]
+    pub token_rate: usize,
     /// Archive with the responses: the directory of the archiver, or its `s3://bucket/prefix`. Not set: no content is served.
     ///
     /// The environment has the credentials and the URL of the store, such as `AWS_ENDPOINT_URL`.
@@ -44,7 +48,7 @@ impl Section for UrlstoreConfig {
             let problem = "`urlstore.token_sha256` must be set, since the address is not on loopback";
             conflicts.push(Conflict::new("listen", problem));
         }
-        if let Err(error) = self.token() {
+        if let Err(error) = self.tokens() {
             conflicts.push(Conflict::new("token_sha256", error.to_string()));
         }
         let bucket = self.archive.as_deref().filter(|archive| archive.contains("://"));
@@ -60,6 +64,7 @@ impl Default for UrlstoreConfig {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9480)),
             token_sha256: None,
+            token_rate: 0,
             archive: None,
             max_content_bytes: 16 << 20,
             concurrency: 64,
@@ -69,8 +74,8 @@ impl Default for UrlstoreConfig {
 }
 
 impl UrlstoreConfig {
-    /// Returns the hash of the token, if one is required.
-    pub(crate) fn token(&self) -> Result<Option<TokenHash>, TokenHashError> {
+    /// Returns the tokens, if one is required.
+    pub(crate) fn tokens(&self) -> Result<Option<Tokens>, TokensError> {
         self.token_sha256.as_deref().map(str::parse).transpose()
     }
 

@@ -22,6 +22,7 @@
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | [`config`], [`metrics`] | settings; metrics |
 
+mod allowance;
 pub mod answers;
 mod api;
 pub mod archive;
@@ -49,7 +50,7 @@ mod selection;
 pub mod server;
 #[cfg(feature = "cluster")]
 pub mod service;
-mod token;
+mod tokens;
 mod validators;
 
 pub use api::{Api, Sources};
@@ -57,4 +58,4 @@ pub use archive::Archive;
 pub use config::UrlstoreConfig;
 pub use metrics::UrlstoreMetrics;
 pub use router::router;
-pub use token::{TokenHash, TokenHashError};
+pub use tokens::{Scope, Tokens, TokensError};

@@ -55,6 +55,9 @@ pub(crate) enum Refused {
     /// The query is too long.
     #[response(status = 414, content_type = "application/problem+json")]
     UriTooLong(Problem),
+    /// The token exceeds its rate.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooManyRequests(Problem),
     /// Without a token, the `Host` does not name this machine.
     #[response(status = 421, content_type = "application/problem+json")]
     Misdirected(Problem),
@@ -79,6 +82,9 @@ pub(crate) enum Batched {
     /// The body is not JSON.
     #[response(status = 415, content_type = "application/problem+json")]
     UnsupportedMediaType(Problem),
+    /// The token exceeds its rate.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooManyRequests(Problem),
     /// Without a token, the `Host` does not name this machine.
     #[response(status = 421, content_type = "application/problem+json")]
     Misdirected(Problem),
@@ -106,6 +112,9 @@ pub(crate) enum Watched {
     /// The query is too long.
     #[response(status = 414, content_type = "application/problem+json")]
     UriTooLong(Problem),
+    /// The token exceeds its rate.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooManyRequests(Problem),
     /// Without a token, the `Host` does not name this machine.
     #[response(status = 421, content_type = "application/problem+json")]
     Misdirected(Problem),
@@ -123,10 +132,13 @@ pub(crate) enum Controlled {
     Unavailable(Problem),
 }
 
-/// Problems of a request with a body for a running crawl.
+/// Problems of a request that changes a running crawl.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "read by the macro alone")]
 pub(crate) enum Bodied {
+    /// The token has not the scope `admin`.
+    #[response(status = 403, content_type = "application/problem+json")]
+    Forbidden(Problem),
     /// The body exceeds a limit.
     #[response(status = 413, content_type = "application/problem+json")]
     TooLarge(Problem),

@@ -12,4 +12,5 @@ mod routes;
 mod sockets;
 mod statuses;
 mod stores;
+mod tokens;
 mod world;

@@ -48,7 +48,8 @@ pub struct ConsoleOptions {
     #[arg(long, value_name = "ADDRESS")]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "brokers"))]
     pub console: Option<SocketAddr>,
-    /// File with the SHA-256 of the bearer token that the console requires, such as of `printf %s TOKEN | sha256sum`.
+    /// File with the SHA-256 of the bearer token that the console requires, such as of `printf %s TOKEN | sha256sum`, or with a
+    /// line `NAME SCOPE SHA256` for each of several; with the scope `read` a token changes nothing, with `admin` it may.
     #[arg(long, value_name = "FILE", requires = "console")]
     pub console_token_sha256: Option<PathBuf>,
 }
