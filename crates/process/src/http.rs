@@ -30,7 +30,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
 
 /// Serves requests until `stop` is cancelled.
 pub(crate) async fn serve(listener: TcpListener, health: Arc<Health>, registry: Registry, stop: CancellationToken) {
-    orbweaver_http_server::serve(listener, router(health, registry), LIMITS, None, stop).await;
+    orbweaver_http_server::serve(listener, router(health, registry), LIMITS, stop).await;
 }
 
 fn router(health: Arc<Health>, registry: Registry) -> Router {

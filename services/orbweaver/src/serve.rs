@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     block_on,
+    cli::address,
     crawl::{console::finished, pipeline::ARCHIVE, prepare::lock, run::name, settings::Settings, summary::Summary},
     durable::read_whole,
     exit::{Failure, failed},
@@ -43,7 +44,7 @@ pub struct ServeArgs {
     pub dir: PathBuf,
     /// IP address and port of the API, without TLS; port 0 selects a free one. Addresses that are not on loopback require
     /// --token-sha256.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9480")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9480", value_parser = address)]
     pub listen: SocketAddr,
     /// File with the SHA-256 of the bearer token that each request must have, such as of `printf %s TOKEN | sha256sum`, or with
     /// a line `NAME SCOPE SHA256` for each of several; scopes: `read`, `admin`.
@@ -133,7 +134,7 @@ async fn serve(config: &UrlstoreConfig, settings: &Settings, dir: &Path) -> Resu
     let sources = Sources { store: Arc::new(store), archive, policy: settings.canonical, live };
     let (api, stop) = (Api::new(config, sources, metrics), CancellationToken::new());
     to_stdout(|out| writeln!(out, "serving {} at http://{address}", dir.display()))?;
-    let serving = tokio::spawn(server::serve(listener, api, stop.clone()));
+    let serving = tokio::spawn(server::serve(listener, api, None, stop.clone()));
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
