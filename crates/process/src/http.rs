@@ -95,6 +95,17 @@ mod tests {
         assert!(ask(address, "/other").await.starts_with("HTTP/1.1 404"));
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_probe_by_the_program_has_the_answer_of_the_service() {
+        let (address, health, _stop) = started().await;
+        let probed = || tokio::task::spawn_blocking(move || crate::probe::readiness(address));
+        let (reason, line) = probed().await.unwrap();
+        assert!(reason == crate::ExitReason::TempFail && line.contains("it is starting"), "{line}");
+        health.joins();
+        health.checked(LOG, Reachability::Yes);
+        assert_eq!(probed().await.unwrap().0, crate::ExitReason::Success);
+    }
+
     #[tokio::test]
     async fn an_address_that_is_taken_is_named() {
         let (address, _, _stop) = started().await;
