@@ -144,10 +144,29 @@ class Results(ConsoleCase):
 
     def test_a_redirect_is_shown_with_its_chain_and_its_own_state(self):
         self.open("url", url=self.of_web("/hop"))
-        redirects = self.page.get_by_role("region", name="Redirects")
-        expect(redirects).to_contain_text("The chain of 1 redirect ends at a page.")
+        redirects = self.page.get_by_role("region", name="Canonical URL")
+        expect(redirects).to_contain_text("The chain of 1 hop ends at a page.")
         expect(redirects.locator(".chain a")).to_have_text([self.of_web("/hop"), self.of_web("/attack")])
         expect(self.page.get_by_role("region", name="Last known state")).to_contain_text("redirected")
+
+    def test_a_declared_canonical_url_is_shown_and_the_page_keeps_its_own_content(self):
+        self.open("url", url=self.of_web("/item/1"))
+        canonical = self.page.get_by_role("region", name="Canonical URL")
+        expect(canonical.locator(".chain .pill")).to_have_text("rel=canonical")
+        expect(canonical.locator(".chain a")).to_have_text([self.of_web("/item/1"), self.of_web("/item/2")])
+        expect(self.page.locator("#content-source")).to_contain_text("<title>Canonical</title>")
+        self.open("url", url=self.of_web("/item/3"))
+        expect(self.page.locator("#ignored-canonical")).to_contain_text("https://elsewhere.example/ to be canonical, which is not followed: it was not fetched")
+
+    def test_the_main_text_is_shown_as_markdown_that_is_not_rendered(self):
+        self.open("url", url=self.of_web("/item/1"))
+        self.page.get_by_role("tab", name="Markdown").click()
+        expect(self.page.locator("#content-markdown")).to_contain_text("# Words")
+        expect(self.page.locator("#content-markdown")).to_contain_text("five **six** seven.")
+        self.open("url", url=self.of_web("/attack"))
+        self.page.get_by_role("tab", name="Markdown").click()
+        expect(self.page.locator("#content-markdown")).to_contain_text("Harmless heading")
+        expect(self.page.locator("#content-panel img, #content-panel script")).to_have_count(0)
 
     def test_an_unknown_url_and_an_impossible_one_are_explained(self):
         self.allowed = f"{NOT_FOUND}|status of 400"

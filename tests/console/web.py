@@ -50,6 +50,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "/big": page("Big", "<p>" + "word " * (BIG // 5) + "</p>"),
             LONG: page("Long", "<p>long</p>"),
         }
+        article = '<link rel="canonical" href="/item/2"><nav><a href="/">start</a></nav><article><h1>Words</h1><p>One two three four five <b>six</b> seven.</p></article>'
+        pages |= {"/item/1": page("Canonical", article), "/item/3": page("Elsewhere", '<link rel="canonical" href="https://elsewhere.example/">')}
         if self.path == "/hop":
             self.send_response(302)
             self.send_header("Location", "/attack")

@@ -12,6 +12,11 @@
 {{- with .service.ca }}
 {{- $_ := set $found "site-ca" . }}
 {{- end }}
+{{- with .service.api }}
+{{- if .enabled }}
+{{- $_ := set $found "api-tls" .tls }}
+{{- end }}
+{{- end }}
 {{- range $name, $from := $found }}
 {{- if not (or (get $from "configMap") $from.secret) }}
 {{- $_ := unset $found $name }}

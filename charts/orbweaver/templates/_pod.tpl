@@ -106,6 +106,10 @@ volumeMounts:
 - { name: ORBWEAVER_URLSTORE__LISTEN, value: "0.0.0.0:{{ int .port }}" }
 - name: ORBWEAVER_URLSTORE__TOKEN_SHA256
   valueFrom: { secretKeyRef: { name: {{ .tokenSecret }}, key: {{ .tokenKey }} } }
+{{- if .tls.secret }}
+- { name: ORBWEAVER_URLSTORE__TLS_CERTIFICATE, value: "/etc/orbweaver/api-tls/{{ .tls.certificateKey }}" }
+- { name: ORBWEAVER_URLSTORE__TLS_KEY, value: "/etc/orbweaver/api-tls/{{ .tls.keyKey }}" }
+{{- end }}
 {{- end }}
 {{- end }}
 {{- include "orbweaver.credentials" . }}

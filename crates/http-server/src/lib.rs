@@ -1,6 +1,7 @@
 //! HTTP servers of services: connections, their limits and their end; and the route of metrics.
 
 mod metrics;
+mod tls;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,11 +14,14 @@ use hyper_util::{
 pub use metrics::metrics;
 use prometheus::IntGauge;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
+
+pub use self::tls::{Tls, TlsError};
 
 /// Delay before the next accept after a failure, such as exhausted sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -35,6 +39,22 @@ pub struct Limits {
     pub lifetime: Duration,
     /// Time for the request in progress when a connection ends.
     pub grace: Duration,
+}
+
+/// Settings of a server.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub limits: Limits,
+    /// Number of open connections.
+    pub open: Option<IntGauge>,
+    /// `None`: connections are not encrypted.
+    pub tls: Option<Arc<Tls>>,
+}
+
+impl From<Limits> for Settings {
+    fn from(limits: Limits) -> Self {
+        Self { limits, open: None, tls: None }
+    }
 }
 
 /// Address that cannot be listened on.
@@ -56,14 +76,9 @@ pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Li
     Ok((listener, address))
 }
 
-/// Answers requests until `stop` is cancelled, and those in progress then. `open` has the number of open connections.
-pub async fn serve(
-    listener: TcpListener,
-    router: Router,
-    limits: Limits,
-    open: Option<IntGauge>,
-    stop: CancellationToken,
-) {
+/// Answers requests until `stop` is cancelled, and those in progress then.
+pub async fn serve(listener: TcpListener, router: Router, settings: impl Into<Settings>, stop: CancellationToken) {
+    let Settings { limits, open, tls } = settings.into();
     let permits = Arc::new(Semaphore::new(limits.connections as usize));
     loop {
         let next = async {
@@ -77,10 +92,13 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, _)) => {
-                let (router, open, stop) = (router.clone(), open.clone(), stop.clone());
+                let (router, open, tls, stop) = (router.clone(), open.clone(), tls.clone(), stop.clone());
                 tokio::spawn(async move {
                     open.as_ref().inspect(|open| open.inc());
-                    connection(stream, router, limits, stop).await;
+                    match tls {
+                        None => connection(stream, router, limits, stop).await,
+                        Some(tls) => encrypted(stream, &tls, router, limits, stop).await,
+                    }
                     open.as_ref().inspect(|open| open.dec());
                     drop(permit);
                 });
@@ -96,7 +114,25 @@ pub async fn serve(
     let _ = timeout(limits.grace, permits.acquire_many(limits.connections)).await;
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
+/// Answers the requests of a connection after its handshake.
+async fn encrypted(stream: TcpStream, tls: &Tls, router: Router, limits: Limits, stop: CancellationToken) {
+    let handshake = timeout(limits.head_timeout, tls.acceptor().accept(stream));
+    let handshake = tokio::select! {
+        handshake = handshake => handshake,
+        () = stop.cancelled() => return,
+    };
+    // A client that does not trust the certificate, or is too slow, is not an error of the server.
+    if let Ok(Ok(stream)) = handshake {
+        connection(stream, router, limits, stop).await;
+    }
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     let mut builder = Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head_timeout).max_buf_size(limits.head_bytes);
     let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));

@@ -47,6 +47,10 @@ struct Options {
     /// Prints the effective configuration with the origin of each value, and exits
     #[arg(long)]
     check_config: bool,
+    /// Prints whether the service that runs with this configuration on this machine is ready, and exits: 0 if it is, 75 if not,
+    /// 74 without an answer
+    #[arg(long, conflicts_with_all = ["check_config", "list_config"])]
+    probe: bool,
     /// Prints every key with its default and allowed values, and exits
     #[arg(long)]
     list_config: bool,
@@ -60,6 +64,7 @@ pub(crate) struct Command {
     /// Flags that set keys, as (flag, key, value).
     pub(crate) flags: Vec<(&'static str, String, String)>,
     pub(crate) check_config: bool,
+    pub(crate) probe: bool,
     pub(crate) list_config: bool,
 }
 
@@ -86,8 +91,8 @@ impl Command {
         ] {
             flags.extend(value.map(|value| (flag, key.to_owned(), value)));
         }
-        let Options { config: file, check_config, list_config, .. } = options;
-        Ok(Self { file, flags, check_config, list_config })
+        let Options { config: file, check_config, probe, list_config, .. } = options;
+        Ok(Self { file, flags, check_config, probe, list_config })
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
 
 /// Serves requests until `stop` is cancelled.
 pub(crate) async fn serve(listener: TcpListener, health: Arc<Health>, registry: Registry, stop: CancellationToken) {
-    orbweaver_http_server::serve(listener, router(health, registry), LIMITS, None, stop).await;
+    orbweaver_http_server::serve(listener, router(health, registry), LIMITS, stop).await;
 }
 
 fn router(health: Arc<Health>, registry: Registry) -> Router {
@@ -93,6 +93,17 @@ mod tests {
         let answer = ask(address, "/metrics").await;
         assert!(answer.contains("text/plain") && answer.contains("orbweaver_test_total 0"), "{answer}");
         assert!(ask(address, "/other").await.starts_with("HTTP/1.1 404"));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_probe_by_the_program_has_the_answer_of_the_service() {
+        let (address, health, _stop) = started().await;
+        let probed = || tokio::task::spawn_blocking(move || crate::probe::readiness(address));
+        let (reason, line) = probed().await.unwrap();
+        assert!(reason == crate::ExitReason::TempFail && line.contains("it is starting"), "{line}");
+        health.joins();
+        health.checked(LOG, Reachability::Yes);
+        assert_eq!(probed().await.unwrap().0, crate::ExitReason::Success);
     }
 
     #[tokio::test]

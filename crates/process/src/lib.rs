@@ -3,7 +3,7 @@
 //! A binary is `fn main() -> ExitCode { orbweaver_process::main::<ItsService>() }`. Lifecycle:
 //!
 //! 1. The command line, the file and the environment become [`configuration::Settings`]. All faults are reported at
-//!    once, before anything is bound or connected (78). `--check-config` and `--list-config` end here.
+//!    once, before anything is bound or connected (78). `--check-config`, `--probe` and `--list-config` end here.
 //! 2. Logging starts with the version and the effective configuration. The HTTP port is bound; probes are answered from
 //!    now on.
 //! 3. Log and store are connected; unavailable brokers and nodes are awaited. The clock is compared with those of the
@@ -17,6 +17,7 @@
 //! |---|---|
 //! | [`configuration`] | sections, values, their origins and faults (pure, except for reading them) |
 //! | `command`, `exit` | the command line; exit codes |
+//! | `probe` | the readiness of a running service, for `--probe` |
 //! | `client` | settings of commands that are not services |
 //! | `service` | interface between a service and its process |
 //! | `prepare`, `sections` | settings of the components (pure) |
@@ -47,6 +48,7 @@ mod http;
 mod logging;
 mod pins;
 mod prepare;
+mod probe;
 mod readiness;
 mod retention;
 mod run;

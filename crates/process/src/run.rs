@@ -27,7 +27,7 @@ use crate::{
     health::Health,
     http, logging, pins,
     prepare::{Prepared, configure, prepare},
-    readiness,
+    probe, readiness,
     session::{self, Fence},
     signals::Signals,
     version::{self, GIT, VERSION},
@@ -55,14 +55,20 @@ pub fn main<S: Service>() -> ExitCode {
     let prepared = match unreadable.map_or_else(|| prepare::<S>(&inputs), |fault| Err(vec![fault])) {
         Ok(prepared) => prepared,
         Err(faults) => {
-            // `--check-config` is interactive: it answers in text.
-            report_faults(S::BINARY, &faults, !command.check_config && logging::is_json_before(&inputs));
+            // These are interactive: they answer in text.
+            let answers = command.check_config || command.probe;
+            report_faults(S::BINARY, &faults, !answers && logging::is_json_before(&inputs));
             return ExitReason::Configuration.code();
         }
     };
     if command.check_config {
         command::print(&effective(&prepared.settings));
         return ExitReason::Success.code();
+    }
+    if command.probe {
+        let (reason, line) = probe::readiness(prepared.http.listen);
+        command::print(&line);
+        return reason.code();
     }
     let rust_log = std::env::var("RUST_LOG").ok();
     logging::start(&prepared.log, &prepared.settings, rust_log.as_deref());

@@ -6,7 +6,9 @@
 use orbweaver_messages::Millis;
 use orbweaver_url::{CrawlName, Fingerprint};
 
-use crate::{CaptureRow, ContentRow, Erase, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, Write};
+use crate::{
+    CaptureRow, ContentRow, DeclaredCanonical, Erase, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, Write,
+};
 
 /// Runs the whole suite. `run` is a name that was not used by an earlier run on the same data.
 ///
@@ -57,6 +59,7 @@ async fn is_absent(store: &dyn Store, fingerprint: Fingerprint) {
     assert_eq!(store.page(fingerprint).await.unwrap(), None);
     assert_eq!(store.history(fingerprint, 10).await.unwrap(), []);
     assert_eq!(store.links(fingerprint).await.unwrap(), None);
+    assert_eq!(store.canonical(fingerprint).await.unwrap(), None);
     assert_eq!(store.redirect(fingerprint).await.unwrap(), None);
     assert_eq!(store.captures(fingerprint, 10).await.unwrap(), []);
     assert_eq!(entry(store, fingerprint).await, None);
@@ -167,7 +170,16 @@ pub fn page(fingerprint: Fingerprint, fetched_at_ms: Millis) -> PageRow {
 #[must_use]
 pub fn links(fingerprint: Fingerprint, at_ms: Millis, count: usize) -> LinksOut {
     let links = (0..count).map(|i| (format!("https://example.org/{at_ms}/{i}"), i % 3 == 0)).collect();
-    LinksOut { fingerprint, at_ms, links }
+    LinksOut { fingerprint, at_ms, links, canonical: canonical(at_ms) }
+}
+
+/// Returns a canonical URL that follows from the time.
+fn canonical(at_ms: Millis) -> Option<DeclaredCanonical> {
+    match at_ms % 3 {
+        0 => None,
+        1 => Some(DeclaredCanonical::Own),
+        _ => Some(DeclaredCanonical::Other(format!("https://example.org/{at_ms}"))),
+    }
 }
 
 fn redirect(fingerprint: Fingerprint, at_ms: Millis) -> RedirectRow {
@@ -344,7 +356,8 @@ async fn many_links_survive(store: &dyn Store, run: &str) {
 pub fn long_links(fingerprint: Fingerprint, at_ms: Millis, count: u64) -> LinksOut {
     let digits = |n: u64| Fingerprint::of(&CrawlName::default(), &n.to_string()).to_string();
     let url = |i: u64| (0..128).map(|n| digits(i * 128 + n)).collect();
-    LinksOut { fingerprint, at_ms, links: (0..count).map(|i| (url(i), i.is_multiple_of(3))).collect() }
+    let links = (0..count).map(|i| (url(i), i.is_multiple_of(3))).collect();
+    LinksOut { fingerprint, at_ms, links, canonical: canonical(at_ms) }
 }
 
 /// A newer list of another length completely replaces an older one, and no replay of the older one restores any of it.
@@ -358,6 +371,7 @@ async fn long_lists_replace_each_other(store: &dyn Store, run: &str) {
         for row in [&newer, &older, &newer] {
             put(row).await;
             assert!(store.links(fingerprint).await.unwrap() == Some(newer.clone()), "{name}: the newer list");
+            assert_eq!(store.canonical(fingerprint).await.unwrap(), newer.canonical, "{name}");
         }
     }
 }

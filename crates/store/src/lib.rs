@@ -38,6 +38,7 @@ pub use metered::MeteredStore;
 pub use metrics::StoreMetrics;
 pub use perform::StoreWriter;
 pub use row::{
-    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Write, event_time,
+    CaptureRow, ContentRow, DeclaredCanonical, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Write,
+    event_time,
 };
 pub use traits::{Erase, Store, StoreError};

@@ -7,8 +7,8 @@ use orbweaver_url::{CrawlName, Fingerprint};
 use tokio::time::Instant;
 
 use crate::{
-    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, StoreError,
-    StoreMetrics, Write,
+    CaptureRow, ContentRow, DeclaredCanonical, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store,
+    StoreError, StoreMetrics, Write,
 };
 
 /// Wrapper of a store that measures each request, and shows whether the store answers.
@@ -72,6 +72,10 @@ impl Store for MeteredStore {
 
     fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
         self.measure("links", self.store.links(fingerprint)).boxed()
+    }
+
+    fn canonical(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<DeclaredCanonical>, StoreError>> {
+        self.measure("canonical", self.store.canonical(fingerprint)).boxed()
     }
 
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {

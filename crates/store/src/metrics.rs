@@ -30,8 +30,8 @@ const BUCKETS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
 
 /// Label values.
-const OPERATIONS: [&str; 9] =
-    ["write", "page", "history", "links", "redirect", "robots", "captures", "content", "site_pages"];
+const OPERATIONS: [&str; 10] =
+    ["write", "page", "history", "links", "canonical", "redirect", "robots", "captures", "content", "site_pages"];
 const KINDS: [&str; 3] = ["failed", "refused", "damaged"];
 const TABLES: [&str; 5] = ["pages", "links", "redirects", "robots", "captures"];
 const CQL_KINDS: [&str; 7] =

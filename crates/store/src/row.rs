@@ -89,6 +89,17 @@ pub struct LinksOut {
     pub at_ms: Millis,
     /// Targets, absolute, without fragment, each with whether it is nofollow.
     pub links: Vec<(String, bool)>,
+    /// Canonical URL that the page declares.
+    pub canonical: Option<DeclaredCanonical>,
+}
+
+/// URL of a `link` element with `rel=canonical`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeclaredCanonical {
+    /// URL of the page.
+    Own,
+    /// Another URL, absolute.
+    Other(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

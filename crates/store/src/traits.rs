@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _};
 use orbweaver_messages::Millis;
 use orbweaver_url::{CrawlName, Fingerprint};
 
-use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Write};
+use crate::{
+    CaptureRow, ContentRow, DeclaredCanonical, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Write,
+};
 
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -44,6 +46,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the links of a page.
     fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>>;
+
+    /// Returns the canonical URL that a page declares, without its links.
+    fn canonical(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<DeclaredCanonical>, StoreError>> {
+        async move { Ok(self.links(fingerprint).await?.and_then(|links| links.canonical)) }.boxed()
+    }
 
     /// Returns the latest redirect of a URL.
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>>;

@@ -10,7 +10,7 @@ use orbweaver_messages::{
     BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, PageKind, REQUISITE_DEPTH,
     SeedMetadata, Trail, Truncated, UrlContext, depth_of_requisites, encoded_len, json_len,
 };
-use orbweaver_store::LinksOut;
+use orbweaver_store::{DeclaredCanonical, LinksOut};
 use orbweaver_url::{CrawlName, Fingerprint, Policy};
 
 use crate::ExtractorConfig;
@@ -187,7 +187,18 @@ pub fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
 /// one.
 #[must_use]
 pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
-    LinksOut { fingerprint: page.context.fingerprint, at_ms: page.event_ms(), links: extracted.targets() }
+    LinksOut {
+        fingerprint: page.context.fingerprint,
+        at_ms: page.event_ms(),
+        links: extracted.targets(),
+        canonical: extracted.canonical.as_deref().map(|url| declared(&page.context, url)),
+    }
+}
+
+/// Returns the canonical URL that a page declares, in the form of the store.
+fn declared(context: &UrlContext, url: &str) -> DeclaredCanonical {
+    let is_own = url == context.url || url == context.key();
+    if is_own { DeclaredCanonical::Own } else { DeclaredCanonical::Other(url.to_owned()) }
 }
 
 /// Returns the document that `crawl` would write for a body fetched from `url` at `fetched_at_ms` with status 200.
@@ -360,6 +371,16 @@ mod tests {
         config.follow_nofollow = true;
         assert_eq!(discovered(&page(), &page_says, None, 0, &config)[0].urls.len(), 3);
         assert_eq!(document(page(), page_says).links.len(), 4);
+    }
+
+    #[test]
+    fn the_store_has_the_declared_canonical_url_as_own_or_other() {
+        let declared = |head: &str| links_out(&page(), &extracted(head)).canonical;
+        let own = page().context.url;
+        assert_eq!(declared("<p>none"), None);
+        assert_eq!(declared(&format!("<link rel=canonical href='{own}#top'>")), Some(DeclaredCanonical::Own));
+        let other = Some(DeclaredCanonical::Other("http://a.test/other".to_owned()));
+        assert_eq!(declared("<link rel=canonical href=/other>"), other);
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn verdict(
     let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
     let (fingerprint, at_ms) = (page.context.fingerprint, page.event_ms());
-    let no_links = LinksOut { fingerprint, at_ms, links: vec![] };
+    let no_links = LinksOut { fingerprint, at_ms, links: vec![], canonical: None };
     let (is_read, is_page) = match page.kind {
         PageKind::Html | PageKind::Sitemap => (true, true),
         PageKind::Other => (is_style_sheet(&page), true),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 mod quantities;
 
-pub use quantities::{duration, size};
+pub use quantities::{address, duration, size};
 
 use crate::crawl::{
     archive_to::ArchiveTo,

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     block_on,
+    cli::address,
     crawl::{console::finished, pipeline::ARCHIVE, prepare::lock, run::name, settings::Settings, summary::Summary},
     durable::read_whole,
     exit::{Failure, failed},
@@ -43,9 +44,10 @@ pub struct ServeArgs {
     pub dir: PathBuf,
     /// IP address and port of the API, without TLS; port 0 selects a free one. Addresses that are not on loopback require
     /// --token-sha256.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9480")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9480", value_parser = address)]
     pub listen: SocketAddr,
-    /// File with the SHA-256 of the bearer token that each request must have, such as of `printf %s TOKEN | sha256sum`.
+    /// File with the SHA-256 of the bearer token that each request must have, such as of `printf %s TOKEN | sha256sum`, or with
+    /// a line `NAME SCOPE SHA256` for each of several; scopes: `read`, `admin`.
     #[arg(long, value_name = "FILE")]
     pub token_sha256: Option<PathBuf>,
 }
@@ -91,7 +93,7 @@ impl Listener {
     /// # Errors
     /// Fails if other machines can reach the address and no token is required, or the file of the token is invalid.
     pub fn new(listen: SocketAddr, token: Option<&Path>, [address, hash]: [&str; 2]) -> Result<Self, Failure> {
-        let token_sha256 = token.map(read_hash).transpose()?;
+        let token_sha256 = token.map(read_tokens).transpose()?;
         let config = UrlstoreConfig { listen, token_sha256, ..UrlstoreConfig::default() };
         config.check().map_err(|conflict| match &*conflict.key {
             "listen" => Failure::Usage(format!(
@@ -103,11 +105,9 @@ impl Listener {
     }
 }
 
-/// Returns the hash in a file, after which `sha256sum` writes `-`.
-fn read_hash(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-    Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
+/// Returns the text of a file with the hashes of tokens.
+fn read_tokens(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 /// Returns the archive of a crawl, if it has one.
@@ -134,7 +134,7 @@ async fn serve(config: &UrlstoreConfig, settings: &Settings, dir: &Path) -> Resu
     let sources = Sources { store: Arc::new(store), archive, policy: settings.canonical, live };
     let (api, stop) = (Api::new(config, sources, metrics), CancellationToken::new());
     to_stdout(|out| writeln!(out, "serving {} at http://{address}", dir.display()))?;
-    let serving = tokio::spawn(server::serve(listener, api, stop.clone()));
+    let serving = tokio::spawn(server::serve(listener, api, None, stop.clone()));
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -164,13 +164,12 @@ mod tests {
         assert!(refused.to_string().starts_with("--listen 0.0.0.0:9480: --token-sha256 FILE is required"), "{refused}");
         let file = dir.path().join("hash");
         std::fs::write(&file, OF_SECRET).unwrap();
-        assert_eq!(
-            config(&args(dir.path(), "0.0.0.0:9480", Some(&file))).unwrap().config.token_sha256.unwrap().len(),
-            64
-        );
+        config(&args(dir.path(), "0.0.0.0:9480", Some(&file))).unwrap();
+        std::fs::write(&file, format!("# readers\nsearch read {OF_SECRET}")).unwrap();
+        config(&args(dir.path(), "0.0.0.0:9480", Some(&file))).unwrap();
         std::fs::write(&file, "secret").unwrap();
         let refused = config(&args(dir.path(), "127.0.0.1:9480", Some(&file))).unwrap_err();
-        assert!(refused.to_string().starts_with("--token-sha256: expected the SHA-256"), "{refused}");
+        assert!(refused.to_string().starts_with("--token-sha256: entry 1: expected the SHA-256"), "{refused}");
         let missing = config(&args(dir.path(), "127.0.0.1:9480", Some(&dir.path().join("none")))).unwrap_err();
         assert_eq!(missing.code(), 66);
     }

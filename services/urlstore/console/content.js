@@ -99,7 +99,19 @@ function tabs(views) {
   return [el("div", { role: "tablist", "aria-label": "Views of the content", class: "tabs" }, buttons), panel];
 }
 
-async function draw(response) {
+/** The main text as Markdown, as text: it is not rendered. */
+function markdownOf(parameters, signal) {
+  const text = el("pre", { class: "source", id: "content-markdown", role: "group", tabindex: "0", "aria-label": "Markdown of the content" });
+  const body = el("div");
+  fillWith(body, signal, async () => (await send(path("/v1/document", { ...parameters, as: "markdown" }), { signal })).text(), (markdown) => {
+    if (markdown === "") return empty("No main text", "The page has navigation at most.");
+    text.textContent = markdown.slice(0, MAX_SHOWN_BYTES);
+    return [text];
+  });
+  return [body];
+}
+
+async function draw(response, parameters, signal) {
   const { start, isWhole } = await startOf(response);
   const header = (name) => response.headers.get(`x-orbweaver-${name}`);
   const type = header("content-type");
@@ -118,13 +130,14 @@ async function draw(response) {
   const text = decoderFor(type).decode(start);
   const source = { name: "Source", make: () => [el("pre", { class: "source", id: "content-source", role: "group", tabindex: "0", "aria-label": "Source of the content" }, text)] };
   const preview = { name: "Preview", make: () => previewOf(text) };
-  return [note, ...tabs(isHtml(type, text) ? [source, preview] : [source])];
+  const markdown = { name: "Markdown", make: () => markdownOf(parameters, signal) };
+  return [note, ...tabs(isHtml(type, text) ? [source, preview, markdown] : [source])];
 }
 
 /** Parts of the content. A file of the archive can be read once it is closed: of a running crawl, that is no failure. */
 async function contentOf(parameters, signal) {
   try {
-    return await draw(await send(path("/v1/content", parameters), { signal }));
+    return await draw(await send(path("/v1/content", parameters), { signal }), parameters, signal);
   } catch (error) {
     if (!(error instanceof Problem) || error.kind !== "file-missing") throw error;
     return [empty("Not readable yet", "Its file of the archive is still open, or was removed.")];

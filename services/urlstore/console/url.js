@@ -20,12 +20,29 @@ const ENDINGS = {
   no_target: "leads to a target that is not stored",
 };
 
-/** Redirects, and how they end. */
+const OBJECTIONS = {
+  invalid_target: "it is no URL of the web",
+  not_fetched: "it was not fetched with success",
+  not_confirmed: "it is of another site, whose page does not declare itself to be canonical",
+  loop: "it leads back",
+  too_long: "more than ten declarations follow",
+};
+
+/** Redirects and canonical URLs, and how they end. */
 function resolutionOf({ resolution }) {
-  if (!resolution || resolution.chain.length === 0) return null;
-  const hop = ({ from, to, status, at }) => el("li", null, el("div", null, urlLink(from)), el("div", { class: "hop" }, statusBadge(status), el("span", { class: "muted" }, time(at)), el("span", null, "to")), el("div", null, urlLink(to)));
-  const text = `The chain of ${counted(resolution.chain.length, "redirect")} ${ENDINGS[resolution.ending] ?? `ends: ${resolution.ending}`}.`;
-  return section("Redirects", el("p", null, text), el("ol", { class: "chain" }, resolution.chain.map(hop)));
+  if (!resolution) return null;
+  const { chain, ignored_canonical: ignored } = resolution;
+  if (chain.length === 0 && !ignored) return null;
+  const hop = ({ kind, from, to, status, at }) => {
+    const what = kind === "redirect" ? statusBadge(status) : el("span", { class: "pill" }, "rel=canonical");
+    return el("li", null, el("div", null, urlLink(from)), el("div", { class: "hop" }, what, el("span", { class: "muted" }, time(at)), el("span", null, "to")), el("div", null, urlLink(to)));
+  };
+  const text = `The chain of ${counted(chain.length, "hop")} ${ENDINGS[resolution.ending] ?? `ends: ${resolution.ending}`}.`;
+  return section(
+    "Canonical URL",
+    chain.length > 0 && [el("p", null, text), el("ol", { class: "chain" }, chain.map(hop))],
+    ignored && el("p", { id: "ignored-canonical" }, "The page declares ", urlLink(ignored.to), ` to be canonical, which is not followed: ${OBJECTIONS[ignored.reason] ?? ignored.reason}.`),
+  );
 }
 
 function stateFacts(about, state) {
@@ -92,13 +109,19 @@ function linksSection(parameters, signal) {
   return part;
 }
 
+/** Parameters of answers about the URL itself. */
+function ownOf(parameters) {
+  return { ...parameters, resolve: "no" };
+}
+
 async function read(parameters, signal) {
   const known = await get(path("/v1/url", parameters), signal);
-  const isRedirect = (known.resolution?.chain.length ?? 0) > 0;
+  const leadsOn = (known.resolution?.chain.length ?? 0) > 0;
+  const itself = ownOf(parameters);
   const [own, history, captures] = await Promise.all([
-    isRedirect ? get(path("/v1/url", { ...parameters, resolve: "no" }), signal) : known,
-    get(path("/v1/history", { ...parameters, limit: EVENTS }), signal),
-    get(path("/v1/captures", { ...parameters, limit: EVENTS }), signal),
+    leadsOn ? get(path("/v1/url", itself), signal) : known,
+    get(path("/v1/history", { ...itself, limit: EVENTS }), signal),
+    get(path("/v1/captures", { ...itself, limit: EVENTS }), signal),
   ]);
   return { known, own, history, captures };
 }
@@ -110,8 +133,8 @@ function draw(answers, parameters, signal) {
     resolutionOf(known),
     stateSection(own, own.state),
     section("Life", timeline(own.state, history, captures)),
-    contentSection(own.url ?? own.requested, parameters, signal, hasCaptures),
-    linksSection(parameters, signal),
+    contentSection(own.url ?? own.requested, ownOf(parameters), signal, hasCaptures),
+    linksSection(ownOf(parameters), signal),
   ].filter(Boolean);
 }
 

@@ -11,13 +11,28 @@ use crate::{
     cursor::{Cursor, PagesCursor},
     identity::Identity,
     listing::Listing,
+    lookup::Located,
     parameters::Subject,
     problem::{Kind, Problem},
-    resolution::{Ending, Hop, Resolved},
+    resolution::{Ending, Hop, Ignored, Resolved},
     selection::Selection,
 };
 
-/// The page that an answer is about.
+/// Redirects and canonical URLs that were followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Resolution {
+    pub ending: Ending,
+    /// Last URL, which the answer is about.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Redirects from the first URL on, of a loop also the one that closes it; then canonical URLs.
+    pub chain: Vec<Hop>,
+    /// Canonical URL that the last page declares, and that is not followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored_canonical: Option<Ignored>,
+}
+
+/// The URL of a request, and the one that the answer is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct About {
     /// URL as given.
@@ -26,6 +41,9 @@ pub struct About {
     pub crawl: String,
     #[serde(flatten)]
     pub identity: Identity,
+    /// Absent with `resolve=no`: the answer is about the URL itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
 }
 
 /// Last known state of a URL.
@@ -57,25 +75,11 @@ pub struct State {
     pub via: Option<String>,
 }
 
-/// Redirects that were followed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Resolution {
-    pub ending: Ending,
-    /// Last URL, to which `state` belongs.
-    #[serde(flatten)]
-    pub identity: Identity,
-    /// Redirects from the first URL on; of a loop also the one that closes it.
-    pub chain: Vec<Hop>,
-}
-
 /// Answer of `/v1/url`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UrlAnswer {
     #[serde(flatten)]
     pub about: About,
-    /// Absent if redirects were not to be followed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resolution: Option<Resolution>,
     /// Last known state of the last URL; `null` if that was not fetched.
     pub state: Option<State>,
 }
@@ -192,10 +196,16 @@ pub(crate) fn rfc3339(millis: Millis) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
-impl From<Subject> for About {
-    fn from(subject: Subject) -> Self {
-        let Subject { requested, keying, identity } = subject;
-        Self { requested, crawl: keying.crawl.to_string(), identity }
+impl From<Located> for About {
+    fn from(located: Located) -> Self {
+        let Located { subject: Subject { requested, keying, identity }, resolved } = located;
+        let resolution = resolved.map(|Resolved { ending, end, chain, ignored, .. }| Resolution {
+            ending,
+            identity: end,
+            chain,
+            ignored_canonical: ignored,
+        });
+        Self { requested, crawl: keying.crawl.to_string(), identity, resolution }
     }
 }
 
@@ -221,19 +231,19 @@ impl From<PageRow> for State {
 
 impl UrlAnswer {
     /// Returns the answer for a URL, unless the store knows nothing of it.
-    pub(crate) fn of(subject: Subject, resolved: Resolved, follows: bool) -> Result<Self, Problem> {
-        let Resolved { ending, end, state, chain } = resolved;
-        if state.is_none() && chain.is_empty() {
-            return Err(unknown(&subject));
+    pub(crate) fn of(subject: Subject, mut resolved: Resolved, follows: bool) -> Result<Self, Problem> {
+        let state = resolved.state.take();
+        if state.is_none() && resolved.chain.is_empty() {
+            return Err(unknown(&subject, None));
         }
-        let resolution = follows.then_some(Resolution { ending, identity: end, chain });
-        Ok(Self { about: subject.into(), resolution, state: state.map(State::from) })
+        let resolved = follows.then_some(resolved);
+        Ok(Self { about: Located { subject, resolved }.into(), state: state.map(State::from) })
     }
 }
 
 impl HistoryAnswer {
     /// Returns the first `limit` events; one more shows that there are older ones.
-    pub(crate) fn of(subject: Subject, events: Vec<FetchEvent>, limit: usize) -> Self {
+    pub(crate) fn of(located: Located, events: Vec<FetchEvent>, limit: usize) -> Self {
         let more = events.len() > limit;
         let events = events.into_iter().take(limit).map(|event| Event {
             at: rfc3339(event.at_ms),
@@ -243,14 +253,14 @@ impl HistoryAnswer {
             bytes: event.bytes,
             content_hash: event.content_hash,
         });
-        Self { events: events.collect(), more, about: subject.into() }
+        Self { events: events.collect(), more, about: located.into() }
     }
 }
 
 impl LinksAnswer {
     /// Returns at most `limit` links, from the cursor on.
     pub(crate) fn of(
-        subject: Subject,
+        located: Located,
         links: Option<LinksOut>,
         cursor: Option<Cursor>,
         limit: usize,
@@ -265,7 +275,7 @@ impl LinksAnswer {
         let end = offset.saturating_add(limit);
         let next = at_ms.filter(|_| end < total).map(|at_ms| Cursor { at_ms, offset: end }.encode());
         let links = all.into_iter().skip(offset).take(limit).map(|(url, nofollow)| Link { url, nofollow });
-        Ok(Self { fetched_at: at_ms.map(rfc3339), total, links: links.collect(), next, about: subject.into() })
+        Ok(Self { fetched_at: at_ms.map(rfc3339), total, links: links.collect(), next, about: located.into() })
     }
 }
 
@@ -285,7 +295,7 @@ impl PagesAnswer {
 
 impl CapturesAnswer {
     /// Returns the first `limit` locations; one more shows that there are older ones.
-    pub(crate) fn of(subject: Subject, rows: Vec<CaptureRow>, limit: usize) -> Self {
+    pub(crate) fn of(located: Located, rows: Vec<CaptureRow>, limit: usize) -> Self {
         let more = rows.len() > limit;
         let captures = rows.into_iter().take(limit).map(|row| Capture {
             at: rfc3339(row.at_ms),
@@ -296,14 +306,17 @@ impl CapturesAnswer {
             is_revisit: row.is_revisit,
             content_hash: row.content_hash,
         });
-        Self { captures: captures.collect(), more, about: subject.into() }
+        Self { captures: captures.collect(), more, about: located.into() }
     }
 }
 
 /// Returns the problem of a URL of which the store knows nothing.
-pub(crate) fn unknown(subject: &Subject) -> Problem {
-    let (canonical, crawl) = (&subject.identity.canonical, &subject.keying.crawl);
-    Problem::new(Kind::UnknownUrl, format!("nothing is stored of {canonical} in the crawl `{crawl}`"))
+pub(crate) fn unknown(subject: &Subject, resolved: Option<&Resolved>) -> Problem {
+    let (given, crawl) = (&subject.identity, &subject.keying.crawl);
+    let end = resolved.map(|resolved| &resolved.end).filter(|end| end.fingerprint != given.fingerprint);
+    let led = end.map_or(String::new(), |_| format!(", to which {} leads", given.canonical));
+    let canonical = &end.unwrap_or(given).canonical;
+    Problem::new(Kind::UnknownUrl, format!("nothing is stored of {canonical} in the crawl `{crawl}`{led}"))
 }
 
 #[cfg(test)]
@@ -316,11 +329,12 @@ mod tests {
 
     fn links(count: usize, at_ms: Millis) -> LinksOut {
         let links = (0..count).map(|number| (format!("https://{number}.example/"), number % 2 == 0)).collect();
-        LinksOut { fingerprint: Fingerprint([0; 16]), at_ms, links }
+        LinksOut { fingerprint: Fingerprint([0; 16]), at_ms, links, canonical: None }
     }
 
     fn part(links: LinksOut, cursor: Option<Cursor>, limit: usize) -> Result<LinksAnswer, Problem> {
-        LinksAnswer::of(subject("a.example", Keying::default()).unwrap(), Some(links), cursor, limit)
+        let subject = subject("a.example", Keying::default()).unwrap();
+        LinksAnswer::of(Located { subject, resolved: None }, Some(links), cursor, limit)
     }
 
     #[test]
@@ -336,7 +350,8 @@ mod tests {
         let cursor = Cursor::decode(&next.unwrap());
         assert_eq!(part(links(3, 10), cursor, 1).unwrap().links[0].url, "https://1.example/");
         assert_eq!(part(links(3, 11), cursor, 1).unwrap_err().kind, Kind::CursorExpired);
-        let absent = LinksAnswer::of(subject("a.example", Keying::default()).unwrap(), None, cursor, 1);
+        let subject = subject("a.example", Keying::default()).unwrap();
+        let absent = LinksAnswer::of(Located { subject, resolved: None }, None, cursor, 1);
         assert_eq!(absent.unwrap_err().kind, Kind::CursorExpired);
     }
 

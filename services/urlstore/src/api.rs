@@ -1,12 +1,20 @@
 //! State of the API, which all requests share.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use orbweaver_store::Store;
 use orbweaver_url::Policy;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
-use crate::{archive::Archive, config::UrlstoreConfig, live::LiveCrawl, metrics::UrlstoreMetrics, token::TokenHash};
+use crate::{
+    allowance::Allowance, archive::Archive, config::UrlstoreConfig, live::LiveCrawl, metrics::UrlstoreMetrics,
+    tokens::Tokens,
+};
 
 /// Maximum number of requests with large answers (links, content, pages, batches) that are answered concurrently: each may take tens of
 /// MiB of memory.
@@ -40,7 +48,9 @@ impl fmt::Debug for Sources {
 pub struct Api {
     pub(crate) sources: Sources,
     pub(crate) metrics: UrlstoreMetrics,
-    pub(crate) token: Option<TokenHash>,
+    /// `None`: no token is required.
+    pub(crate) tokens: Option<Tokens>,
+    allowances: Allowances,
     pub(crate) max_content_bytes: usize,
     pub(crate) timeout: Duration,
     /// Permits of requests.
@@ -56,7 +66,8 @@ impl Api {
         Arc::new(Self {
             sources,
             metrics,
-            token: config.token().unwrap_or(Some(TokenHash::OF_NO_TOKEN)),
+            tokens: config.tokens().unwrap_or(Some(Tokens::NONE)),
+            allowances: Allowances::new(config.token_rate),
             max_content_bytes: config.max_content_bytes,
             timeout: config.timeout,
             requests: Semaphore::new(config.concurrency),
@@ -66,5 +77,37 @@ impl Api {
 
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.sources.store
+    }
+
+    /// Admits a request of a token, or returns the number of seconds until one is admitted.
+    pub(crate) fn admit(&self, token: &Arc<str>) -> Result<(), u64> {
+        let Allowances { rate: Some(rate), begun, of } = &self.allowances else { return Ok(()) };
+        let mut of = of.lock().unwrap_or_else(PoisonError::into_inner);
+        of.entry(Arc::clone(token)).or_default().admit(*rate, begun.elapsed().as_secs_f64())
+    }
+
+    /// Counts further units of a request that was admitted.
+    pub(crate) fn charge(&self, token: &Arc<str>, units: usize) {
+        let mut of = self.allowances.of.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(allowance) = of.get_mut(token) {
+            // At most a thousand.
+            allowance.add(f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
+        }
+    }
+}
+
+/// Allowances by the name of the token.
+#[derive(Debug)]
+struct Allowances {
+    /// Units per second; `None`: unlimited.
+    rate: Option<f64>,
+    begun: Instant,
+    of: Mutex<HashMap<Arc<str>, Allowance>>,
+}
+
+impl Allowances {
+    fn new(rate: usize) -> Self {
+        let rate = u32::try_from(rate).ok().filter(|rate| *rate > 0).map(f64::from);
+        Self { rate, begun: Instant::now(), of: Mutex::default() }
     }
 }

@@ -1,5 +1,7 @@
 //! Configuration of urlstore.
 
+#[cfg(feature = "cluster")]
+use std::path::Path;
 use std::{net::SocketAddr, time::Duration};
 
 use orbweaver_bucket::Address as Prefix;
@@ -7,19 +9,28 @@ use orbweaver_settings::{Address, Conflict, Count, GIB, MINUTE, SECOND, Secret, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::token::{TokenHash, TokenHashError};
+use crate::tokens::{Tokens, TokensError};
 
 /// Settings of urlstore: the section `urlstore` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UrlstoreConfig {
-    /// Address of the API, without TLS; port 0 selects a free port. An address that is not on loopback requires
-    /// `token_sha256`.
+    /// Address of the API; port 0 selects a free port. An address that is not on loopback requires `token_sha256`.
     #[serde(with = "Address")]
     pub listen: SocketAddr,
-    /// SHA-256 of the bearer token that each request must have, as 64 hexadecimal digits. Not set: none is required.
+    /// Bearer tokens, of which each request must have one: the SHA-256 of a token as 64 hexadecimal digits, or
+    /// `NAME SCOPE SHA256` with the scope `read` or `admin`, separated by commas. Not set: none is required.
     #[serde(with = "Secret")]
     pub token_sha256: Option<String>,
+    /// Maximum rate of each token, in requests per second; each URL of a batch counts. 0: unlimited.
+    #[serde(with = "Count::<0, 1_000_000>")]
+    pub token_rate: usize,
+    /// PEM file with the certificate of the API, and those of its authorities after it. Not set: no TLS.
+    ///
+    /// It is read again each minute.
+    pub tls_certificate: Option<String>,
+    /// PEM file with the private key of the certificate.
+    pub tls_key: Option<String>,
     /// Archive with the responses: the directory of the archiver, or its `s3://bucket/prefix`. Not set: no content is served.
     ///
     /// The environment has the credentials and the URL of the store, such as `AWS_ENDPOINT_URL`.
@@ -44,8 +55,13 @@ impl Section for UrlstoreConfig {
             let problem = "`urlstore.token_sha256` must be set, since the address is not on loopback";
             conflicts.push(Conflict::new("listen", problem));
         }
-        if let Err(error) = self.token() {
+        if let Err(error) = self.tokens() {
             conflicts.push(Conflict::new("token_sha256", error.to_string()));
+        }
+        match (&self.tls_certificate, &self.tls_key) {
+            (Some(_), None) => conflicts.push(Conflict::new("tls_key", "must be set with `urlstore.tls_certificate`")),
+            (None, Some(_)) => conflicts.push(Conflict::new("tls_certificate", "must be set with `urlstore.tls_key`")),
+            _ => {}
         }
         let bucket = self.archive.as_deref().filter(|archive| archive.contains("://"));
         if let Some(Err(error)) = bucket.map(str::parse::<Prefix>) {
@@ -60,6 +76,9 @@ impl Default for UrlstoreConfig {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9480)),
             token_sha256: None,
+            token_rate: 0,
+            tls_certificate: None,
+            tls_key: None,
             archive: None,
             max_content_bytes: 16 << 20,
             concurrency: 64,
@@ -69,9 +88,15 @@ impl Default for UrlstoreConfig {
 }
 
 impl UrlstoreConfig {
-    /// Returns the hash of the token, if one is required.
-    pub(crate) fn token(&self) -> Result<Option<TokenHash>, TokenHashError> {
+    /// Returns the tokens, if one is required.
+    pub(crate) fn tokens(&self) -> Result<Option<Tokens>, TokensError> {
         self.token_sha256.as_deref().map(str::parse).transpose()
+    }
+
+    /// Returns the files of the certificate and its key, if connections are encrypted.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn tls_files(&self) -> Option<(&Path, &Path)> {
+        self.tls_certificate.as_deref().map(Path::new).zip(self.tls_key.as_deref().map(Path::new))
     }
 
     /// Returns `true` if other machines can reach the address.
@@ -104,6 +129,18 @@ mod tests {
         }
         for own in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1"] {
             assert_eq!(conflicts(own, None, None), [""; 0], "{own}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key_and_a_key_its_certificate() {
+        let file = || Some("file.pem".to_owned());
+        for (tls_certificate, tls_key, expected) in
+            [(file(), None, &["tls_key"][..]), (None, file(), &["tls_certificate"]), (file(), file(), &[])]
+        {
+            let config = UrlstoreConfig { tls_certificate, tls_key, ..UrlstoreConfig::default() };
+            let keys: Vec<_> = config.conflicts().into_iter().map(|conflict| conflict.key).collect();
+            assert_eq!(keys, expected);
         }
     }
 

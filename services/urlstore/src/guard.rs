@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header},
     middleware::Next,
     response::Response,
 };
@@ -14,6 +14,7 @@ use crate::{
     api::Api,
     problem::{Kind, Problem},
     responses,
+    tokens::{Caller, Scope},
 };
 
 /// Headers of all answers: none may run scripts, be taken for another type, or be stored by others.
@@ -26,13 +27,16 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 /// Answers a request, unless it is not admitted.
-pub(crate) async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
-    let path = request.uri().path().to_owned();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let counted = InFlight::new(&api);
-    let mut response = match admitted(&api, request.headers(), request.uri()) {
+    let caller = caller(&api, request.headers(), &uri);
+    let name = caller.as_ref().map(|caller| Arc::clone(&caller.name)).ok();
+    let mut response = match caller.and_then(|caller| admitted(&api, caller, (&method, uri.path()))) {
         Err(problem) => responses::problem(&problem),
-        Ok(()) => {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
             let answered = async {
                 // Never closed.
                 let _permit = api.requests.acquire().await.ok();
@@ -45,8 +49,19 @@ pub(crate) async fn guard(State(api): State<Arc<Api>>, request: Request, next: N
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    api.metrics.answered(&path, response.status().as_u16(), begun.elapsed());
+    let status = response.status().as_u16();
+    if required(&method, uri.path()) > Scope::Read {
+        let token = name.as_deref().unwrap_or("none");
+        tracing::info!(target: "audit", token, %method, target = %uri, status, "a request to change a crawl was answered");
+    }
+    api.metrics.answered(uri.path(), status, begun.elapsed());
     response
+}
+
+/// Returns the scope that a request requires: all methods other than these change something.
+fn required(method: &Method, path: &str) -> Scope {
+    let reads = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method) || path == "/v1/urls";
+    if reads { Scope::Read } else { Scope::Admin }
 }
 
 /// Request that is being answered; a client may disconnect before it is.
@@ -70,21 +85,37 @@ fn late(api: &Api) -> Problem {
     Problem::new(Kind::Unavailable, format!("the request was not answered within {limit} s"))
 }
 
-/// Checks the token. Without one, the request has to name this machine: the browser of a user would also send one for another
+/// Checks the scope of a token, and its rate.
+fn admitted(api: &Api, caller: Caller, (method, path): (&Method, &str)) -> Result<Caller, Problem> {
+    let required = required(method, path);
+    if caller.scope < required {
+        let Caller { name, scope } = &caller;
+        let detail = format!("the token `{name}` has the scope `{scope}`; {method} {path} requires `{required}`");
+        return Err(Problem::new(Kind::Forbidden, detail));
+    }
+    match api.admit(&caller.name) {
+        Ok(()) => Ok(caller),
+        Err(seconds) => {
+            let detail =
+                format!("the token `{}` exceeds its rate; the next request is admitted in {seconds} s", caller.name);
+            Err(Problem { retry_after: Some(seconds), ..Problem::new(Kind::TooManyRequests, detail) })
+        }
+    }
+}
+
+/// Returns the token of a request. Without one, the request has to name this machine: the browser of a user would also send one for another
 /// site whose name leads here (DNS rebinding).
-fn admitted(api: &Api, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
-    let Some(token) = &api.token else {
+fn caller(api: &Api, headers: &HeaderMap, uri: &Uri) -> Result<Caller, Problem> {
+    let Some(tokens) = &api.tokens else {
         let host =
             headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(uri.authority().map(|a| a.as_str()));
         let is_own = host.is_some_and(is_loopback);
         let detail = "without a token the API is for this machine; allowed hosts: `localhost` and loopback addresses";
-        return if is_own { Ok(()) } else { Err(Problem::new(Kind::Misdirected, detail)) };
+        return if is_own { Ok(Caller::local()) } else { Err(Problem::new(Kind::Misdirected, detail)) };
     };
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if token.admits(authorization) {
-        return Ok(());
-    }
-    Err(Problem::new(Kind::Unauthorized, "the header `Authorization: Bearer TOKEN` is missing, or its token is wrong"))
+    let missing = "the header `Authorization: Bearer TOKEN` is missing, or its token is wrong";
+    tokens.caller(authorization).cloned().ok_or_else(|| Problem::new(Kind::Unauthorized, missing))
 }
 
 /// Returns `true` if the value of a `Host` names this machine.

@@ -22,12 +22,15 @@
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | [`config`], [`metrics`] | settings; metrics |
 
+mod allowance;
 pub mod answers;
 mod api;
 pub mod archive;
 pub mod config;
 mod console;
+mod contents;
 mod cursor;
+mod document;
 mod guard;
 pub mod identity;
 mod listing;
@@ -47,7 +50,7 @@ mod selection;
 pub mod server;
 #[cfg(feature = "cluster")]
 pub mod service;
-mod token;
+mod tokens;
 mod validators;
 
 pub use api::{Api, Sources};
@@ -55,4 +58,4 @@ pub use archive::Archive;
 pub use config::UrlstoreConfig;
 pub use metrics::UrlstoreMetrics;
 pub use router::router;
-pub use token::{TokenHash, TokenHashError};
+pub use tokens::{Scope, Tokens, TokensError};

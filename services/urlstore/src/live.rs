@@ -83,7 +83,7 @@ pub struct Overview {
     /// Figures of the last minutes, oldest first: Unix time in seconds, pages, queued URLs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<(u64, u64, u64)>,
-    /// Changes that are possible; if there are any, sites can be changed, too.
+    /// Changes that the token may make; if there are any, sites can be changed, too.
     pub actions: Vec<Action>,
 }
 

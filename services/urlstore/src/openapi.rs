@@ -24,6 +24,9 @@ pub(crate) struct Of {
     /// Canonicalization policy of the crawl, such as `standard,sort-query`; default: that of the server.
     #[param(min_length = 1)]
     canonical: Option<String>,
+    /// `no`: the answer is about the URL itself. Default: `yes`, redirects and `rel=canonical` are followed.
+    #[param(pattern = "^(yes|no)$")]
+    resolve: Option<String>,
 }
 
 /// Size of a list.
@@ -52,6 +55,9 @@ pub(crate) enum Refused {
     /// The query is too long.
     #[response(status = 414, content_type = "application/problem+json")]
     UriTooLong(Problem),
+    /// The token exceeds its rate.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooManyRequests(Problem),
     /// Without a token, the `Host` does not name this machine.
     #[response(status = 421, content_type = "application/problem+json")]
     Misdirected(Problem),
@@ -76,6 +82,9 @@ pub(crate) enum Batched {
     /// The body is not JSON.
     #[response(status = 415, content_type = "application/problem+json")]
     UnsupportedMediaType(Problem),
+    /// The token exceeds its rate.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooManyRequests(Problem),
     /// Without a token, the `Host` does not name this machine.
     #[response(status = 421, content_type = "application/problem+json")]
     Misdirected(Problem),
@@ -103,6 +112,9 @@ pub(crate) enum Watched {
     /// The query is too long.
     #[response(status = 414, content_type = "application/problem+json")]
     UriTooLong(Problem),
+    /// The token exceeds its rate.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooManyRequests(Problem),
     /// Without a token, the `Host` does not name this machine.
     #[response(status = 421, content_type = "application/problem+json")]
     Misdirected(Problem),
@@ -120,10 +132,13 @@ pub(crate) enum Controlled {
     Unavailable(Problem),
 }
 
-/// Problems of a request with a body for a running crawl.
+/// Problems of a request that changes a running crawl.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "read by the macro alone")]
 pub(crate) enum Bodied {
+    /// The token has not the scope `admin`.
+    #[response(status = 403, content_type = "application/problem+json")]
+    Forbidden(Problem),
     /// The body exceeds a limit.
     #[response(status = 413, content_type = "application/problem+json")]
     TooLarge(Problem),
@@ -159,6 +174,7 @@ pub(crate) enum Expired {
         routes::lists::links,
         routes::lists::captures,
         routes::content::content,
+        routes::document::document,
         routes::pages::pages,
         routes::batch::urls,
         routes::crawl::crawl,

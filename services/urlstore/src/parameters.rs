@@ -17,7 +17,7 @@ use crate::{
 /// Maximum length of a query, in bytes: a URL of the maximum length with each byte escaped, and the other parameters.
 pub(crate) const MAX_QUERY_BYTES: usize = 32 << 10;
 /// Parameters by which each route finds a page.
-pub(crate) const OF_PAGE: [&str; 3] = ["url", "crawl", "canonical"];
+pub(crate) const OF_PAGE: [&str; 4] = ["url", "crawl", "canonical", "resolve"];
 /// Allowed values of the name of a site.
 pub(crate) const SITES: &str = "a registrable domain, a host or an IP address, such as `example.org`";
 /// Maximum number of entries of a list, and the default.
@@ -80,6 +80,11 @@ impl Parameters {
             .map_err(|detail| Problem::invalid("url", detail, "an http or https URL, percent-encoded"))
     }
 
+    /// Returns whether redirects and canonical URLs are followed.
+    pub(crate) fn follows(&self) -> Result<bool, Problem> {
+        Ok(self.one_of("resolve", ["yes", "no"])? == "yes")
+    }
+
     /// Returns the pages of a list.
     pub(crate) fn selection(&self) -> Result<Selection, Problem> {
         let Some(site) = self.get("site") else {
@@ -105,10 +110,10 @@ impl Parameters {
     }
 
     /// Returns which of these words a parameter has; the first one is the default.
-    pub(crate) fn one_of(&self, name: &str, words: [&'static str; 2]) -> Result<&'static str, Problem> {
+    pub(crate) fn one_of<const N: usize>(&self, name: &str, words: [&'static str; N]) -> Result<&'static str, Problem> {
         let Some(given) = self.get(name) else { return Ok(words[0]) };
         let word = words.into_iter().find(|word| *word == given);
-        let allowed = || format!("`{}` or `{}`", words[0], words[1]);
+        let allowed = || words.map(|word| format!("`{word}`")).join(", ");
         word.ok_or_else(|| Problem::invalid(name, "the value is not one of the allowed ones", allowed()))
     }
 }

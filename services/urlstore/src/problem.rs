@@ -4,6 +4,9 @@ use orbweaver_store::StoreError;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
+/// Seconds after which a client may repeat a request whose data was unavailable.
+const RETRY_AFTER: u64 = 1;
+
 /// Kind of a problem: its type, title and status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -11,6 +14,8 @@ pub enum Kind {
     InvalidRequest,
     /// The bearer token is missing or wrong.
     Unauthorized,
+    /// The token may not send this request.
+    Forbidden,
     /// The path is none of the API.
     UnknownRoute,
     /// The store knows nothing of the URL.
@@ -19,6 +24,8 @@ pub enum Kind {
     UnknownSite,
     /// No archived response of the URL has content.
     NotArchived,
+    /// The content is not HTML.
+    NotHtml,
     /// This server has no archive.
     NoArchive,
     /// The file of an archived response is not in the archive.
@@ -39,6 +46,8 @@ pub enum Kind {
     UriTooLong,
     /// The body is not JSON.
     UnsupportedMediaType,
+    /// The token exceeds its rate.
+    TooManyRequests,
     /// The `Host` of the request does not name this machine.
     Misdirected,
     /// A stored value is damaged, or the store refuses to read.
@@ -49,13 +58,15 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::InvalidRequest,
         Self::Unauthorized,
+        Self::Forbidden,
         Self::UnknownRoute,
         Self::UnknownUrl,
         Self::UnknownSite,
         Self::NotArchived,
+        Self::NotHtml,
         Self::NoArchive,
         Self::FileMissing,
         Self::NoCrawl,
@@ -66,6 +77,7 @@ impl Kind {
         Self::TooLarge,
         Self::UriTooLong,
         Self::UnsupportedMediaType,
+        Self::TooManyRequests,
         Self::Misdirected,
         Self::Damaged,
         Self::Unavailable,
@@ -76,10 +88,12 @@ impl Kind {
         match self {
             Self::InvalidRequest => ("invalid-request", "The request is invalid", 400),
             Self::Unauthorized => ("unauthorized", "A bearer token is required", 401),
+            Self::Forbidden => ("forbidden", "The token does not permit this request", 403),
             Self::UnknownRoute => ("unknown-route", "There is no such path", 404),
             Self::UnknownUrl => ("unknown-url", "The URL is unknown", 404),
             Self::UnknownSite => ("unknown-site", "The site is unknown", 404),
             Self::NotArchived => ("not-archived", "No content of the URL is archived", 404),
+            Self::NotHtml => ("not-html", "The content is not HTML", 404),
             Self::NoArchive => ("no-archive", "This server has no archive", 404),
             Self::FileMissing => ("file-missing", "The file is not in the archive", 404),
             Self::NoCrawl => ("no-crawl", "This server has no crawl", 404),
@@ -90,6 +104,7 @@ impl Kind {
             Self::TooLarge => ("too-large", "A size limit is exceeded", 413),
             Self::UriTooLong => ("uri-too-long", "The query is too long", 414),
             Self::UnsupportedMediaType => ("unsupported-media-type", "The body is not JSON", 415),
+            Self::TooManyRequests => ("too-many-requests", "The token exceeds its rate", 429),
             Self::Misdirected => ("misdirected", "The request is not for this server", 421),
             Self::Damaged => ("damaged", "A stored value cannot be read", 500),
             Self::Unavailable => ("unavailable", "The data is unavailable at the moment", 503),
@@ -127,13 +142,17 @@ pub struct Problem {
     /// Allowed values of this part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<String>,
+    /// Number of seconds after which the request may succeed, for the header `Retry-After`.
+    #[serde(skip)]
+    pub retry_after: Option<u64>,
 }
 
 impl Problem {
     /// Creates a problem with its cause.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let (_, title, status) = kind.described();
-        Self { kind, title, status, detail: detail.into(), part: None, allowed: None }
+        let retry_after = (kind == Kind::Unavailable).then_some(RETRY_AFTER);
+        Self { kind, title, status, detail: detail.into(), part: None, allowed: None, retry_after }
     }
 
     /// Creates a problem of a part of the request, with the allowed values.

@@ -16,6 +16,8 @@ pub(crate) struct Archived {
     pub(crate) url: String,
     pub(crate) status: u16,
     pub(crate) content_type: Option<String>,
+    /// Values of `X-Robots-Tag`.
+    pub(crate) robots: Vec<String>,
     /// Reason for which the body is incomplete.
     pub(crate) truncated: Option<String>,
     pub(crate) body: Vec<u8>,
@@ -58,6 +60,7 @@ pub(crate) fn response(member: &[u8], max_bytes: usize) -> Result<Archived, Reco
         url: fields.get("warc-target-uri").unwrap_or_default().to_owned(),
         status: status.ok_or(Damaged("it has no status"))?,
         content_type: http.get("content-type").map(str::to_owned),
+        robots: http.all("x-robots-tag").map(str::to_owned).collect(),
         truncated: fields.get("warc-truncated").map(str::to_owned),
         body: body.to_vec(),
     })
@@ -97,7 +100,11 @@ impl<'a> Fields<'a> {
     }
 
     fn get(&self, name: &str) -> Option<&'a str> {
-        self.lines.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+        self.all(name).next()
+    }
+
+    fn all(&self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.lines.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 }
 
@@ -197,7 +204,7 @@ mod tests {
             let archived = response(&member(&body, None), 300).unwrap();
             let content_type = Some("text/html; charset=utf-8".to_owned());
             let url = "https://a.example/".to_owned();
-            prop_assert_eq!(archived, Archived { url, status: 404, content_type, truncated: None, body });
+            prop_assert_eq!(archived, Archived { url, status: 404, content_type, robots: vec![], truncated: None, body });
         }
 
         #[test]

@@ -14,8 +14,6 @@ use crate::{
 
 /// Media type of problem details.
 const PROBLEM_JSON: &str = "application/problem+json";
-/// Seconds after which a client may repeat a request whose data was unavailable.
-const RETRY_AFTER: &str = "1";
 
 /// Creates the response of a problem.
 pub(crate) fn problem(problem: &Problem) -> Response {
@@ -23,11 +21,12 @@ pub(crate) fn problem(problem: &Problem) -> Response {
     *response.status_mut() = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-    match problem.kind {
-        Kind::Unauthorized => headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
-        Kind::Unavailable => headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER)),
-        _ => None,
-    };
+    if problem.kind == Kind::Unauthorized {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(seconds) = problem.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
     response
 }
 

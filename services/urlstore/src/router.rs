@@ -17,16 +17,17 @@ use crate::{
     openapi,
     problem::{Kind, Problem},
     responses,
-    routes::{batch, content, control, crawl, lists, pages, url},
+    routes::{batch, content, control, crawl, document, lists, pages, url},
 };
 
 /// All paths.
-pub(crate) const PATHS: [&str; 16] = [
+pub(crate) const PATHS: [&str; 17] = [
     "/v1/url",
     "/v1/history",
     "/v1/links",
     "/v1/captures",
     "/v1/content",
+    "/v1/document",
     "/v1/pages",
     "/v1/urls",
     "/v1/crawl",
@@ -52,6 +53,7 @@ fn of_api(api: Arc<Api>) -> Router {
         get(lists::links),
         get(lists::captures),
         get(content::content),
+        get(document::document),
         get(pages::pages),
         post(batch::urls),
         get(crawl::crawl),

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_http_server::Limits;
-pub use orbweaver_http_server::{ListenError, listen};
+use orbweaver_http_server::{Limits, Settings};
+pub use orbweaver_http_server::{ListenError, Tls, TlsError, listen};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -17,8 +17,8 @@ const LIMITS: Limits = Limits {
     grace: Duration::from_secs(10),
 };
 
-/// Answers requests until `stop` is cancelled, and those in progress then.
-pub async fn serve(listener: TcpListener, api: Arc<Api>, stop: CancellationToken) {
-    let open = api.metrics.connections.clone();
-    orbweaver_http_server::serve(listener, router(api), LIMITS, Some(open), stop).await;
+/// Answers requests until `stop` is cancelled, and those in progress then. Without `tls`, connections are not encrypted.
+pub async fn serve(listener: TcpListener, api: Arc<Api>, tls: Option<Arc<Tls>>, stop: CancellationToken) {
+    let open = Some(api.metrics.connections.clone());
+    orbweaver_http_server::serve(listener, router(api), Settings { limits: LIMITS, open, tls }, stop).await;
 }

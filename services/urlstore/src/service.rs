@@ -26,10 +26,12 @@ impl Service for UrlstoreService {
         let metrics = UrlstoreMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let archive = config.archive.as_deref().map(Archive::open).transpose().map_err(ServiceError::start)?;
         let sources = Sources { store: shell.store()?, archive, policy: Policy::STANDARD, live: None };
+        let tls = config.tls_files().map(|(certificate, key)| server::Tls::read(certificate, key)).transpose();
+        let tls = tls.map_err(ServiceError::start)?;
         let (listener, address) = server::listen(config.listen).await.map_err(ServiceError::start)?;
-        tracing::info!(%address, "the API is listening");
+        tracing::info!(%address, tls = tls.is_some(), "the API is listening");
         let api = Api::new(&config, sources, metrics);
-        shell.answer(|stop| server::serve(listener, api, stop)).await;
+        shell.answer(|stop| server::serve(listener, api, tls, stop)).await;
         Ok(())
     }
 }

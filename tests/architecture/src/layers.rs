@@ -1,5 +1,5 @@
 //! Allowed dependencies:
-//! `settings, url, main-text, sitemaps, warc, bucket, http-server <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! `settings, url, main-text, sitemaps, warc, bucket, http-server <- messages, index-files <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- urlstore <- orbweaver`.
 
 use crate::Package;
 
@@ -11,13 +11,15 @@ fn layer(package: &str) -> Option<u8> {
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
         "store" => 4,
-        "archiver" | "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" | "urlstore" => 6,
+        "archiver" | "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
         "process" => 5,
-        "" => 7,
+        // Extracts documents from archived contents, as the extractor does.
+        "urlstore" => 7,
+        "" => 8,
         // Each builds on the previous one: judges, processes, faults.
-        "cluster-tests" => 9,
-        "chaos-tests" => 10,
-        name if name.ends_with("-tests") => 8,
+        "cluster-tests" => 10,
+        "chaos-tests" => 11,
+        name if name.ends_with("-tests") => 9,
         _ => return None,
     })
 }

@@ -44,7 +44,7 @@ pub(crate) fn writes(number: u64) -> [Vec<Write>; 2] {
         via: Some(url(number / 30)),
     };
     let link = |i| (url(if i < 24 { number / 1000 * 1000 + mix(number * 31 + i) % 1000 } else { mix(i) }), i % 9 == 0);
-    let links = LinksOut { fingerprint, at_ms, links: (0..30).map(link).collect() };
+    let links = LinksOut { fingerprint, at_ms, links: (0..30).map(link).collect(), canonical: None };
     [vec![Write::Page { crawl: CrawlName::default(), row: Box::new(page) }], vec![Write::Links(links)]]
 }
 

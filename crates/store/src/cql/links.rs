@@ -10,8 +10,8 @@ use scylla::value::CqlTimestamp;
 use scylla::{DeserializeRow, SerializeRow};
 
 use super::rows::write_time;
-use crate::packed::{pack_links, unpack_links};
-use crate::{LinksOut, StoreError};
+use crate::packed::{pack_canonical, pack_links, unpack_canonical, unpack_links};
+use crate::{DeclaredCanonical, LinksOut, StoreError};
 
 /// Maximum size of a chunk before packing, in bytes. Cassandra refuses mutations larger than half a commit log segment
 /// (16 MiB by default), and both servers handle values above 1 MiB badly.
@@ -43,8 +43,10 @@ pub(super) fn of_links(row: &LinksOut) -> Result<(Vec<ChunkValues<'_>>, OlderVal
         let LinksOut { fingerprint, links, .. } = row;
         StoreError::Refused(format!("the {} links of page {fingerprint} cannot be written: {reason}", links.len()))
     };
-    let packed: Result<Vec<_>, _> = pieces(&row.links).map(|links| pack_links(links, vec![])).collect();
-    let packed = packed.map_err(refused)?;
+    // The first chunk begins with it.
+    let mut first = pack_canonical(row.canonical.as_ref(), vec![]).map_err(refused)?;
+    let packed = pieces(&row.links).map(|links| pack_links(links, std::mem::take(&mut first)));
+    let packed = packed.collect::<Result<Vec<_>, _>>().map_err(refused)?;
     let (fingerprint, at) = (&row.fingerprint.0[..], CqlTimestamp(row.at_ms));
     let written_at = write_time(row.at_ms, &packed)?;
     let chunks = i32::try_from(packed.len()).unwrap_or(i32::MAX);
@@ -86,22 +88,34 @@ pub(super) struct Collected {
     /// Next chunk; `None` if one is missing, because its list is still being written.
     due: Option<i32>,
     links: Vec<(String, bool)>,
+    canonical: Option<DeclaredCanonical>,
+}
+
+impl ChunkColumns {
+    /// Returns the canonical URL that the page declares, if this is a first chunk: its list is complete.
+    pub(super) fn canonical(&self) -> Result<Option<Option<DeclaredCanonical>>, String> {
+        (self.chunk == 0).then(|| unpack_canonical(&self.packed).map(|(canonical, _)| canonical)).transpose()
+    }
 }
 
 impl Collected {
     /// Adds the next chunk; returns the list once it is complete.
     pub(super) fn add(&mut self, fingerprint: Fingerprint, row: &ChunkColumns) -> Result<Option<LinksOut>, String> {
         if self.at_ms != Some(row.at.0) {
-            *self = Self { at_ms: Some(row.at.0), due: Some(0), links: vec![] };
+            *self = Self { at_ms: Some(row.at.0), due: Some(0), ..Self::default() };
         }
         if self.due != Some(row.chunk) {
             self.due = None;
             return Ok(None);
         }
-        self.links.append(&mut unpack_links(&row.packed)?);
+        let (canonical, links) = unpack_canonical(&row.packed)?;
+        self.canonical = self.canonical.take().or(canonical);
+        self.links.append(&mut unpack_links(links)?);
         self.due = row.chunk.checked_add(1);
         let is_whole = self.due.is_none_or(|due| due >= row.chunks);
-        let list = || LinksOut { fingerprint, at_ms: row.at.0, links: std::mem::take(&mut self.links) };
+        let Self { links, canonical, .. } = self;
+        let list =
+            || LinksOut { fingerprint, at_ms: row.at.0, links: std::mem::take(links), canonical: canonical.take() };
         Ok(is_whole.then(list))
     }
 }
@@ -114,7 +128,7 @@ mod tests {
     use crate::contract::long_links;
 
     fn list(at_ms: Millis, target: &str) -> LinksOut {
-        LinksOut { fingerprint: Fingerprint([7; 16]), at_ms, links: vec![(target.to_owned(), false)] }
+        LinksOut { fingerprint: Fingerprint([7; 16]), at_ms, links: vec![(target.to_owned(), false)], canonical: None }
     }
 
     fn written_at(row: &LinksOut) -> i64 {

@@ -47,8 +47,8 @@ use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
 use crate::row::add_capture;
 use crate::{
-    CaptureRow, ContentRow, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, StoreError,
-    StoreMetrics, Write,
+    CaptureRow, ContentRow, DeclaredCanonical, Erase, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage,
+    Store, StoreError, StoreMetrics, Write,
 };
 
 /// Store on the servers of a CQL cluster, shared by any number of processes.
@@ -218,6 +218,16 @@ impl CqlStore {
         Ok(found)
     }
 
+    async fn canonical_of(&self, fingerprint: Fingerprint) -> Result<Option<DeclaredCanonical>, StoreError> {
+        let mut found = None;
+        let take = |columns: ChunkColumns| {
+            found = columns.canonical()?;
+            Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        self.each(("links", fingerprint), |get| &get.links, &(&fingerprint.0[..],), take).await?;
+        Ok(found.flatten())
+    }
+
     /// Returns the site of a page, if the page is stored.
     async fn site_of(&self, fingerprint: Fingerprint) -> Result<Option<String>, StoreError> {
         let mut site = None;
@@ -337,6 +347,10 @@ impl Store for CqlStore {
 
     fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
         self.links_of(fingerprint).boxed()
+    }
+
+    fn canonical(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<DeclaredCanonical>, StoreError>> {
+        self.canonical_of(fingerprint).boxed()
     }
 
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {

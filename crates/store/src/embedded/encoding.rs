@@ -7,8 +7,10 @@ use orbweaver_messages::Millis;
 use orbweaver_url::{CrawlName, Fingerprint};
 use serde::{Deserialize, Serialize};
 
-use crate::packed::{exact, pack_links, unpack_links};
-use crate::{CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage};
+use crate::packed::{exact, pack_canonical, pack_links, unpack_canonical, unpack_links};
+use crate::{
+    CaptureRow, ContentRow, DeclaredCanonical, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage,
+};
 
 /// Version of this encoding, the first byte of every value.
 const VERSION: u8 = 1;
@@ -198,12 +200,17 @@ pub(super) fn read_event(key: &[u8], value: &[u8]) -> Result<FetchEvent, String>
 }
 
 pub(super) fn write_links(row: &LinksOut) -> Result<Vec<u8>, String> {
-    pack_links(&row.links, head(row.at_ms))
+    pack_links(&row.links, pack_canonical(row.canonical.as_ref(), head(row.at_ms))?)
 }
 
 pub(super) fn read_links(fingerprint: Fingerprint, value: &[u8]) -> Result<LinksOut, String> {
     let at_ms = time_of(value)?;
-    Ok(LinksOut { fingerprint, at_ms, links: unpack_links(value.get(HEAD..).unwrap_or_default())? })
+    let (canonical, links) = unpack_canonical(value.get(HEAD..).unwrap_or_default())?;
+    Ok(LinksOut { fingerprint, at_ms, links: unpack_links(links)?, canonical })
+}
+
+pub(super) fn read_canonical(value: &[u8]) -> Result<Option<DeclaredCanonical>, String> {
+    unpack_canonical(value.get(HEAD..).unwrap_or_default()).map(|(canonical, _)| canonical)
 }
 
 pub(super) fn write_redirect(row: &RedirectRow) -> Result<Vec<u8>, String> {

@@ -35,7 +35,8 @@ use self::database::{Table, Tables, damaged, failed, unreadable};
 use self::writer::{Request, Row, Writer};
 use crate::row::add_capture;
 use crate::{
-    CaptureRow, ContentRow, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store, StoreError, Write,
+    CaptureRow, ContentRow, DeclaredCanonical, FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, SitePage, Store,
+    StoreError, Write,
 };
 
 /// Maximum size of the queued writes, in bytes.
@@ -309,6 +310,11 @@ impl Store for FjallStore {
     fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
         let shared = Arc::clone(&self.shared);
         on_pool(move || shared.get(Table::Links, &fingerprint.0, |value| encoding::read_links(fingerprint, value)))
+    }
+
+    fn canonical(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<DeclaredCanonical>, StoreError>> {
+        let read = self.shared.get(Table::Links, &fingerprint.0, encoding::read_canonical);
+        ready(read.map(Option::flatten)).boxed()
     }
 
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {

@@ -7,7 +7,10 @@ use orbweaver_http_server::{Limits, listen, metrics, serve};
 use prometheus::Registry;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::exit::{Failure, failed};
+use crate::{
+    cli::address,
+    exit::{Failure, failed},
+};
 
 const LIMITS: Limits = Limits {
     connections: 16,
@@ -23,7 +26,7 @@ pub struct MetricsOptions {
     /// Serve the metrics of all services in the text format of Prometheus while the crawl runs, at http://ADDRESS/metrics,
     /// such as 127.0.0.1:9469; port 0 selects a free one. Anyone who can connect can read them. On a cluster each service
     /// has metrics of its own.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "brokers"))]
     pub metrics: Option<SocketAddr>,
 }
@@ -44,7 +47,7 @@ impl MetricsOptions {
         let (listener, address) = listen(address).await.map_err(|error| named(&error))?;
         notice!("metrics: http://{address}/metrics");
         let stop = CancellationToken::new();
-        tokio::spawn(serve(listener, metrics(registry.clone()), LIMITS, None, stop.clone()));
+        tokio::spawn(serve(listener, metrics(registry.clone()), LIMITS, stop.clone()));
         Ok(Some(stop.drop_guard()))
     }
 }

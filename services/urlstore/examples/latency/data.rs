@@ -57,7 +57,7 @@ fn writes(number: u64) -> [Write; 3] {
         via: Some(url(number / 30)),
     };
     let links = (0..30).map(|link| (url(number / PER_SITE * PER_SITE + mix(number * 31 + link) % PER_SITE), false));
-    let links = LinksOut { fingerprint, at_ms: page.fetched_at_ms, links: links.collect() };
+    let links = LinksOut { fingerprint, at_ms: page.fetched_at_ms, links: links.collect(), canonical: None };
     let again = PageRow { fetched_at_ms: page.fetched_at_ms + 86_400_000, ..page.clone() };
     let write = |row| Write::Page { crawl: CrawlName::default(), row: Box::new(row) };
     [write(page), write(again), Write::Links(links)]

@@ -78,6 +78,6 @@ async fn serve(dir: &Path) -> Result<(), Box<dyn Error>> {
     let api = Api::new(&config, Sources { store, archive: None, policy: Policy::STANDARD, live: None }, metrics);
     let (listener, address) = server::listen(config.listen).await?;
     println!("{address}");
-    server::serve(listener, api, CancellationToken::new()).await;
+    server::serve(listener, api, None, CancellationToken::new()).await;
     Ok(())
 }

@@ -21,6 +21,7 @@ use crate::{
     parameters::{self, Subject},
     problem::{Kind, Problem},
     responses,
+    tokens::Caller,
 };
 
 /// Maximum number of URLs per request.
@@ -90,11 +91,16 @@ pub(crate) async fn urls(State(api): State<Arc<Api>>, request: Request) -> Respo
 }
 
 async fn of(api: &Api, request: Request) -> Result<Vec<u8>, Problem> {
+    let caller = request.extensions().get::<Caller>().cloned();
     let BatchRequest { urls, crawl, canonical, resolve } =
         super::body(request, "an object with `urls`, `crawl`, `canonical` and `resolve`").await?;
     if urls.is_empty() || urls.len() > MAX_URLS {
         let detail = format!("the request has {} URLs", urls.len());
         return Err(Problem::invalid("urls", detail, format!("1 to {MAX_URLS}")));
+    }
+    if let Some(caller) = caller {
+        // One was counted with the request.
+        api.charge(&caller.name, urls.len() - 1);
     }
     let keying = parameters::keying(crawl.as_deref(), canonical.as_deref(), api.sources.policy)?;
     // Never closed.

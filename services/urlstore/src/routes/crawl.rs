@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{RawQuery, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -19,6 +20,7 @@ use crate::{
     parameters::Parameters,
     problem::{Kind, Problem},
     responses,
+    tokens::{Caller, Scope},
 };
 
 /// Figures of the crawl next to this API.
@@ -31,10 +33,21 @@ use crate::{
         Watched,
     )
 )]
-pub(crate) async fn crawl(State(api): State<Arc<Api>>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
-    let figures =
-        Parameters::among(query.as_deref(), &[]).and_then(|_| Ok(Overview::clone(&live(&api)?.figures.borrow())));
+pub(crate) async fn crawl(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let figures = Parameters::among(query.as_deref(), &[])
+        .and_then(|_| Ok(shown(Overview::clone(&live(&api)?.figures.borrow()), &caller)));
     responses::answer(figures, &headers)
+}
+
+/// Returns figures with the actions that a token may perform.
+fn shown(figures: Overview, caller: &Caller) -> Overview {
+    let actions = if caller.scope == Scope::Admin { figures.actions } else { vec![] };
+    Overview { actions, ..figures }
 }
 
 /// Figures as events named `crawl`, at once and then each second, without the history. The stream ends with the crawl, or with the
@@ -44,10 +57,14 @@ pub(crate) async fn crawl(State(api): State<Arc<Api>>, headers: HeaderMap, RawQu
     path = "/v1/crawl/events",
     responses((status = 200, description = "Server-sent events", body = CrawlEvent, content_type = "text/event-stream"), Watched)
 )]
-pub(crate) async fn events(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
+pub(crate) async fn events(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+) -> Response {
     match Parameters::among(query.as_deref(), &[]).and_then(|_| live(&api)) {
         Ok(crawl) => {
-            let mut response = Response::new(Body::from_stream(stream_of(crawl.clone())));
+            let mut response = Response::new(Body::from_stream(stream_of(crawl.clone(), caller)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
             response
         }
@@ -66,19 +83,20 @@ pub(crate) struct CrawlEvent {
 }
 
 /// Returns an event per change of the figures, up to the last ones.
-fn stream_of(mut crawl: LiveCrawl) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
+fn stream_of(mut crawl: LiveCrawl, caller: Caller) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     crawl.figures.mark_changed();
-    stream::unfold(Some(crawl), async |crawl| {
-        let mut crawl = crawl?;
+    stream::unfold(Some((crawl, caller)), async |state| {
+        let (mut crawl, caller) = state?;
         crawl.figures.changed().await.ok()?;
         let figures = Arc::clone(&crawl.figures.borrow_and_update());
         let has_ended = figures.state == CrawlState::Ended;
-        Some((Ok(event(&figures)), (!has_ended).then_some(crawl)))
+        let shown = shown(Overview::clone(&figures), &caller);
+        Some((Ok(event(shown)), (!has_ended).then_some((crawl, caller))))
     })
 }
 
-fn event(figures: &Overview) -> Bytes {
-    let figures = Overview { history: vec![], ..figures.clone() };
+fn event(figures: Overview) -> Bytes {
+    let figures = Overview { history: vec![], ..figures };
     // JSON has no line feed outside of its strings, and these escape it.
     format!("event: crawl\ndata: {}\n\n", serde_json::to_string(&figures).unwrap_or_default()).into()
 }

@@ -9,11 +9,12 @@ use axum::{
 };
 
 use crate::{
-    answers::{CapturesAnswer, HistoryAnswer, LinksAnswer, unknown},
+    answers::{CapturesAnswer, HistoryAnswer, LinksAnswer},
     api::Api,
     cursor::Cursor,
+    lookup,
     openapi::{Expired, Limited, Of, Refused},
-    parameters::{Parameters, Subject},
+    parameters::Parameters,
     problem::Problem,
     responses,
 };
@@ -70,15 +71,16 @@ pub(crate) async fn captures(State(api): State<Arc<Api>>, headers: HeaderMap, Ra
 
 async fn history_of(api: &Api, query: Option<&str>) -> Result<HistoryAnswer, Problem> {
     let parameters = Parameters::read(query, &["limit"])?;
-    let (limit, subject) = (parameters.limit()?, parameters.subject(api.sources.policy)?);
-    let events = api.store().history(subject.identity.fingerprint, limit + 1).await?;
+    let limit = parameters.limit()?;
+    let located = lookup::locate(api, &parameters).await?;
+    let events = api.store().history(located.fingerprint(), limit + 1).await?;
     // A page has at least its last fetch.
-    if events.is_empty() { Err(unknown(&subject)) } else { Ok(HistoryAnswer::of(subject, events, limit)) }
+    if events.is_empty() { Err(located.unknown()) } else { Ok(HistoryAnswer::of(located, events, limit)) }
 }
 
 async fn links_of(api: &Api, query: Option<&str>) -> Result<LinksAnswer, Problem> {
     let parameters = Parameters::read(query, &["limit", "cursor"])?;
-    let (limit, subject) = (parameters.limit()?, parameters.subject(api.sources.policy)?);
+    let limit = parameters.limit()?;
     let cursor = parameters.get("cursor").map(|text| {
         let refused = || Problem::invalid("cursor", "the value is not a cursor", "`next` of the previous answer");
         Cursor::decode(text).ok_or_else(refused)
@@ -86,25 +88,21 @@ async fn links_of(api: &Api, query: Option<&str>) -> Result<LinksAnswer, Problem
     let cursor = cursor.transpose()?;
     // Never closed.
     let _permit = api.large.acquire().await.ok();
-    let links = api.store().links(subject.identity.fingerprint).await?;
+    let located = lookup::locate(api, &parameters).await?;
+    let links = api.store().links(located.fingerprint()).await?;
     if links.is_none() {
-        known(api, &subject).await?;
+        located.known(api.store()).await?;
     }
-    LinksAnswer::of(subject, links, cursor, limit)
+    LinksAnswer::of(located, links, cursor, limit)
 }
 
 async fn captures_of(api: &Api, query: Option<&str>) -> Result<CapturesAnswer, Problem> {
     let parameters = Parameters::read(query, &["limit"])?;
-    let (limit, subject) = (parameters.limit()?, parameters.subject(api.sources.policy)?);
-    let rows = api.store().captures(subject.identity.fingerprint, limit + 1).await?;
+    let limit = parameters.limit()?;
+    let located = lookup::locate(api, &parameters).await?;
+    let rows = api.store().captures(located.fingerprint(), limit + 1).await?;
     if rows.is_empty() {
-        known(api, &subject).await?;
+        located.known(api.store()).await?;
     }
-    Ok(CapturesAnswer::of(subject, rows, limit))
-}
-
-/// Checks that the store knows a URL that has no rows in another table.
-pub(crate) async fn known(api: &Api, subject: &Subject) -> Result<(), Problem> {
-    let page = api.store().page(subject.identity.fingerprint).await?;
-    page.map(drop).ok_or_else(|| unknown(subject))
+    Ok(CapturesAnswer::of(located, rows, limit))
 }

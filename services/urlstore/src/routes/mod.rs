@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod content;
 pub(crate) mod control;
 pub(crate) mod crawl;
+pub(crate) mod document;
 pub(crate) mod lists;
 pub(crate) mod pages;
 pub(crate) mod url;

@@ -20,14 +20,12 @@ use crate::{
 
 /// Last known state of a URL.
 ///
-/// The URL is brought into its canonical form, and redirects are followed as they were last seen.
+/// The URL is brought into its canonical form. Redirects are followed as they were last seen, and then `rel=canonical` to pages
+/// that were fetched; one of another site has to declare itself to be canonical.
 #[utoipa::path(
     get,
     path = "/v1/url",
-    params(
-        Of,
-        ("resolve" = Option<String>, Query, pattern = "^(yes|no)$", description = "`no`: redirects are not followed. Default: `yes`."),
-    ),
+    params(Of),
     responses(
         (status = 200, description = "State of the last URL of the chain", body = UrlAnswer),
         (status = 304, description = "`If-None-Match` names the answer"),
@@ -39,8 +37,8 @@ pub(crate) async fn url(State(api): State<Arc<Api>>, headers: HeaderMap, RawQuer
 }
 
 async fn of(api: &Api, query: Option<&str>) -> Result<UrlAnswer, Problem> {
-    let parameters = Parameters::read(query, &["resolve"])?;
-    let follows = parameters.one_of("resolve", ["yes", "no"])? == "yes";
+    let parameters = Parameters::read(query, &[])?;
+    let follows = parameters.follows()?;
     let subject = parameters.subject(api.sources.policy)?;
     let resolved = lookup::resolve(api.store(), &subject, follows).await?;
     UrlAnswer::of(subject, resolved, follows)

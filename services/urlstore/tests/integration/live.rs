@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use orbweaver_store::MemoryStore;
 use orbweaver_url::Policy;
 use orbweaver_urlstore::{
-    Api, Sources, UrlstoreMetrics,
+    Api, Sources, UrlstoreConfig, UrlstoreMetrics,
     live::{
         Action, Blocked, Controls, CrawlState, DeadLettersAnswer, LiveCrawl, Overview, SettingsAnswer, SiteChange,
         SiteSetting,
@@ -23,7 +23,7 @@ use crate::world::{config, get, request, send};
 /// Controls that record the calls, or fail.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
-    calls: Mutex<Vec<String>>,
+    pub(crate) calls: Mutex<Vec<String>>,
     is_down: bool,
 }
 
@@ -91,12 +91,20 @@ fn overview(state: CrawlState, queued: u64) -> Arc<Overview> {
 }
 
 fn served(controls: Option<Arc<Scripted>>) -> (watch::Sender<Arc<Overview>>, Router) {
+    served_with(&config(), controls)
+}
+
+/// Returns the API next to a crawl.
+pub(crate) fn served_with(
+    config: &UrlstoreConfig,
+    controls: Option<Arc<Scripted>>,
+) -> (watch::Sender<Arc<Overview>>, Router) {
     let (sender, figures) = watch::channel(overview(CrawlState::Running, 7));
     let live = LiveCrawl { figures, controls: controls.map(|controls| controls as Arc<dyn Controls>) };
     let store = Arc::new(MemoryStore::new());
     let sources = Sources { store, archive: None, policy: Policy::STANDARD, live: Some(live) };
     let metrics = UrlstoreMetrics::register(&prometheus::Registry::new()).unwrap();
-    (sender, router(Api::new(&config(), sources, metrics)))
+    (sender, router(Api::new(config, sources, metrics)))
 }
 
 /// Routers next to a crawl: running, ended, and with a log that fails.

@@ -36,7 +36,7 @@ async fn redirects_are_followed_unless_the_request_forbids_it() {
     let (_dir, router) = world().await;
     let resolved = get(&router, "/v1/url?url=https://old.example/").await.json();
     let hop = json!({
-        "from": "https://old.example/", "to": "https://a.example/#top", "status": 301, "at": "1970-01-01T00:00:00.050Z",
+        "kind": "redirect", "from": "https://old.example/", "to": "https://a.example/#top", "status": 301, "at": "1970-01-01T00:00:00.050Z",
     });
     assert_eq!((&resolved["resolution"]["ending"], &resolved["resolution"]["chain"]), (&json!("page"), &json!([hop])));
     assert_eq!(
@@ -104,7 +104,7 @@ async fn a_cursor_is_refused_once_the_links_were_replaced() {
     let first = get(&router, "/v1/links?url=a.example&limit=2").await.json();
     let target = format!("/v1/links?url=a.example&limit=2&cursor={}", first["next"].as_str().unwrap());
     assert_eq!(get(&router, &target).await.status, 200);
-    let links = LinksOut { fingerprint: fingerprint("a.example"), at_ms: 30, links: vec![] };
+    let links = LinksOut { fingerprint: fingerprint("a.example"), at_ms: 30, links: vec![], canonical: None };
     store.write(vec![Write::Links(links)]).await.unwrap();
     assert_eq!(get(&router, &target).await.status, 410);
 }

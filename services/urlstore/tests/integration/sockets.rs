@@ -22,7 +22,7 @@ async fn started() -> (tempfile::TempDir, SocketAddr, CancellationToken, JoinHan
     fill(&*store, dir.path()).await;
     let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(serve(listener, api(store, Some(dir.path()), &config()), stop.clone()));
+    let serving = tokio::spawn(serve(listener, api(store, Some(dir.path()), &config()), None, stop.clone()));
     (dir, address, stop, serving)
 }
 
@@ -77,7 +77,7 @@ async fn a_server_that_stops_answers_the_request_in_progress_and_accepts_no_othe
     let stop = CancellationToken::new();
     let config = orbweaver_urlstore::UrlstoreConfig { timeout: Duration::from_secs(1), ..config() };
     let store = Failing::new(None);
-    let serving = tokio::spawn(serve(listener, api(store.clone(), None, &config), stop.clone()));
+    let serving = tokio::spawn(serve(listener, api(store.clone(), None, &config), None, stop.clone()));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /v1/url?url=a.example HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     timeout(PATIENCE, store.reads.notified()).await.unwrap();

@@ -38,12 +38,17 @@ fn failing(error: Option<StoreError>) -> Router {
     router(api(Failing::new(error), None, &config))
 }
 
-#[tokio::test]
+// The rate does not depend on the speed of the machine.
+#[tokio::test(start_paused = true)]
 async fn every_status_that_is_described_is_seen_and_no_other() {
     let (_dir, known) = world().await;
     let guarded = {
-        let config = UrlstoreConfig { token_sha256: Some(OF_SECRET.to_owned()), ..config() };
+        let config = UrlstoreConfig { token_sha256: Some(format!("a read {OF_SECRET}")), token_rate: 1, ..config() };
         router(api(Failing::new(None), None, &config))
+    };
+    let limited = {
+        let config = UrlstoreConfig { token_rate: 1, ..config() };
+        router(api(Arc::new(orbweaver_store::MemoryStore::new()), None, &config))
     };
     let damaged = failing(Some(StoreError::Damaged { key: "pages/01".to_owned(), reason: "cut off".to_owned() }));
     let unavailable = failing(Some(StoreError::Failed("connection refused".to_owned())));
@@ -73,7 +78,13 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
         text.headers_mut().insert("content-type", "text/plain".parse().unwrap());
         let (long, cursor) = (format!("{path}?url={}", "a".repeat(40_000)), format!("{good}&cursor=MTox"));
         let unknown = format!("{path}?{}=nowhere.example", if path == "/v1/pages" { "site" } else { "url" });
-        let large = if path == "/v1/content" { format!("{path}?url=large.example") } else { good.clone() };
+        let has_content = ["/v1/content", "/v1/document"].contains(&&*path);
+        let large = if has_content { format!("{path}?url=large.example") } else { good.clone() };
+        let mut by_reader = of(&good, body);
+        by_reader.headers_mut().insert("authorization", "Bearer secret".parse().unwrap());
+        let is_change = method != "GET" && path != "/v1/urls";
+        // The first one uses the rate up.
+        send(&limited, of(&good, body)).await;
         let many = format!("{{\"urls\":[\"{}\"]}}", "a".repeat(5 << 20));
         for (router, request) in [
             (&known, of(&good, body)),
@@ -85,6 +96,8 @@ async fn every_status_that_is_described_is_seen_and_no_other() {
             (&known, foreign),
             (&known, text),
             (&guarded, of(&good, body)),
+            (&limited, of(&good, body)),
+            (if is_change { &guarded } else { &known }, by_reader),
             (&damaged, of(&good, body)),
             (&unavailable, of(&good, body)),
         ] {

@@ -118,7 +118,7 @@ pub(crate) async fn fill(store: &dyn Store, dir: &Path) {
         page_write(page(a, 10)),
         page_write(PageRow { status: None, outcome: "gone".to_owned(), ..page(a, 20) }),
         page_write(unchanged),
-        Write::Links(LinksOut { fingerprint: fingerprint(a), at_ms: 10, links }),
+        Write::Links(LinksOut { fingerprint: fingerprint(a), at_ms: 10, links, canonical: None }),
         Write::Capture(CaptureRow { content_hash: Some("ab".to_owned()), ..capture(a, 10, at(0)) }),
         Write::Capture(CaptureRow { is_revisit: true, ..capture(a, 30, (FILE, 1, 1)) }),
         page_write(page("https://large.example/", 10)),

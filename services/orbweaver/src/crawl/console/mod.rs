@@ -35,6 +35,7 @@ use super::{
     summary::EndedBy,
 };
 use crate::{
+    cli::address,
     exit::{Failure, failed},
     serve,
 };
@@ -45,10 +46,11 @@ pub struct ConsoleOptions {
     /// Serve the console of the crawl, and the API of urlstore, at http://ADDRESS/, such as 127.0.0.1:9480; port 0 selects a free one.
     /// Once the crawl has ended by itself, they are served until SIGINT. Addresses that are not on loopback require
     /// --console-token-sha256.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "brokers"))]
     pub console: Option<SocketAddr>,
-    /// File with the SHA-256 of the bearer token that the console requires, such as of `printf %s TOKEN | sha256sum`.
+    /// File with the SHA-256 of the bearer token that the console requires, such as of `printf %s TOKEN | sha256sum`, or with a
+    /// line `NAME SCOPE SHA256` for each of several; with the scope `read` a token changes nothing, with `admin` it may.
     #[arg(long, value_name = "FILE", requires = "console")]
     pub console_token_sha256: Option<PathBuf>,
 }
@@ -93,7 +95,7 @@ impl ConsoleOptions {
         let (listening, address) = server::listen(listener.config.listen).await.map_err(|error| named(&error))?;
         let stop = CancellationToken::new();
         let api = Api::new(&listener.config, sources, metrics);
-        let serving = tokio::spawn(server::serve(listening, api, stop.clone()));
+        let serving = tokio::spawn(server::serve(listening, api, None, stop.clone()));
         notice!("console: http://{address}/");
         Ok(Some(Console { address, log, wishes, figures, sender, stop, serving }))
     }
