@@ -21,6 +21,8 @@ const BATCH: u64 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Route {
     Url,
+    /// `/v1/url` with `resolve=no`.
+    Own,
     /// `/v1/url` of a URL that is not stored.
     Absent,
     History,
@@ -107,6 +109,7 @@ impl Load<'_> {
         let get = |target: String| format!("GET {target} HTTP/1.1\r\n{host}\r\n");
         let request = match route {
             Route::Url => get(format!("/v1/url?url={}", url(page))),
+            Route::Own => get(format!("/v1/url?url={}&resolve=no", url(page))),
             Route::Absent => get(format!("/v1/url?url={}/absent", url(page))),
             Route::History => get(format!("/v1/history?url={}", url(page))),
             Route::Links => get(format!("/v1/links?url={}", url(page))),

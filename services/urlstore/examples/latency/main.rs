@@ -5,8 +5,8 @@
 //! The rate has to keep all connections in use: the server closes one that is idle for ten seconds.
 //!
 //! Fills a store, serves it from a process of its own, and sends requests on an open loop: each has a time at which it is
-//! due, whether or not earlier ones are answered, and its latency counts from then. First every request is `/v1/url`, then
-//! other routes are among them.
+//! due, whether or not earlier ones are answered, and its latency counts from then. First every request is `/v1/url` with
+//! `resolve=no`, which reads one row, then `/v1/url`, then other routes are among them.
 
 mod client;
 mod data;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     data::fill(dir.path(), urls)?;
     let (mut server, address) = start(dir.path())?;
     let process = server.id();
-    let measured = [&[(Route::Url, 100)][..], &MIXED].into_iter().try_for_each(|mix| {
+    let measured = [&[(Route::Own, 100)][..], &[(Route::Url, 100)], &MIXED].into_iter().try_for_each(|mix| {
         let load = Load { address, process, urls, rate, seconds, mix };
         println!("{urls} URLs, {rate} requests/s for {seconds} s, load {}", client::load_average());
         load.run().map(|report| println!("{report}"))
