@@ -31,7 +31,10 @@ mod row;
 mod traits;
 
 #[cfg(feature = "cql")]
-pub use cql::{CqlConfig, CqlConsistency, CqlStore};
+pub use cql::{
+    CqlConfig, CqlConsistency, CqlStore, Inspection, KeyspaceSeen, MigrationSeen, MigrationState, NodeClock, NodeSeen,
+    inspect,
+};
 pub use embedded::{FjallOptions, FjallStore, remove_unfinished};
 pub use memory::MemoryStore;
 pub use metered::MeteredStore;
