@@ -76,6 +76,11 @@ fn one(problem: &TopicProblem) -> Finding {
                 "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {name} --add-config max.message.bytes={wanted}{lower}"
             ),
         ),
+        TopicProblem::RequestLimit { limit, found, wanted, lower, .. } => Finding::bad(
+            "topics",
+            format!("socket.request.max.bytes={found}, but a request with a record of {limit} bytes needs {wanted}"),
+            format!("raise it in the configuration of each broker, and restart the broker{lower}"),
+        ),
         TopicProblem::Uneven { name, found, other, wanted } => Finding::bad(
             format!("topic {name}"),
             format!("{found} partitions, but `{other}` has {wanted}: all topics must have the same number"),
@@ -200,6 +205,15 @@ mod tests {
         let commit =
             TopicProblem::NoCommit { group: "crawl.fetcher".to_owned(), name: "crawl.ready".to_owned(), partitions: 2 };
         let even = TopicProblem::NoPowerOfTwo { name: "crawl.ready".to_owned(), found: 3 };
+        let lower = "; or set `kafka.record_limit` to 5 at most".to_owned();
+        let limit = 16 << 20;
+        let (name, max_message_bytes) = ("crawl.pages".to_owned(), "9".to_owned());
+        let request = TopicProblem::RequestLimit { name, limit, max_message_bytes, found: 7, wanted: 8, lower };
+        let found = &settings(&[request], 17, 1)[0];
+        assert!(found.seen.ends_with("needs 8"), "{found:?}");
+        assert!(
+            found.advice.as_ref().is_some_and(|advice| advice.starts_with("raise it") && advice.ends_with("at most"))
+        );
         let found = settings(&[wrong, commit, even], 17, 1);
         assert_eq!(levels(&found), [Level::Bad; 3]);
         assert!(
