@@ -1,5 +1,7 @@
 //! TLS over real sockets.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::{Router, routing::get};

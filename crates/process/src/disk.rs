@@ -1,6 +1,6 @@
 //! Metrics of the disk with the files of a service, for alerts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prometheus::{
     IntGauge, Registry,
@@ -22,14 +22,17 @@ struct Disk {
 }
 
 impl Disk {
-    /// Returns the free and the total bytes. A directory that is not created yet will be on the disk of its parent.
     fn bytes(&self) -> Option<(u64, u64)> {
-        let of = |path| statvfs(path).ok().map(|disk| (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize));
-        self.directory
-            .ancestors()
-            .map(|path| if path.as_os_str().is_empty() { ".".as_ref() } else { path })
-            .find_map(of)
+        disk_space(&self.directory)
     }
+}
+
+/// Returns the free and the total bytes of the disk with a directory. One that is not created yet will be on the disk of
+/// its parent.
+#[must_use]
+pub fn disk_space(directory: &Path) -> Option<(u64, u64)> {
+    let of = |path| statvfs(path).ok().map(|disk| (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize));
+    directory.ancestors().map(|path| if path.as_os_str().is_empty() { ".".as_ref() } else { path }).find_map(of)
 }
 
 impl Collector for Disk {

@@ -59,7 +59,7 @@ mod signals;
 mod version;
 
 pub use client::{cql_settings, kafka_properties};
-pub use disk::{DISK, DISK_FREE};
+pub use disk::{DISK, DISK_FREE, disk_space};
 pub use every_second::EverySecond;
 pub use exit::ExitReason;
 pub use prepare::configure;

@@ -12,7 +12,7 @@
 //! | `metered` | [`MeteredStore`]: wraps a store with metrics and availability |
 //! | `metrics` | [`StoreMetrics`] |
 //! | `packed` | the links of a page as one value |
-//! | `cql` | `CqlStore`, on ScyllaDB and Cassandra (feature `cql`) |
+//! | `cql` | `CqlStore`, on ScyllaDB and Cassandra, and a read-only inspection of their nodes (feature `cql`) |
 //! | `embedded` | [`FjallStore`], in a local directory |
 //! | `memory` | [`MemoryStore`], scripted, for tests |
 //! | `contract` | the contract of every store, as a suite of tests (feature `contract`) |
@@ -31,7 +31,10 @@ mod row;
 mod traits;
 
 #[cfg(feature = "cql")]
-pub use cql::{CqlConfig, CqlConsistency, CqlStore};
+pub use cql::{
+    CqlConfig, CqlConsistency, CqlStore, Inspection, KeyspaceSeen, MigrationSeen, MigrationState, NodeClock, NodeSeen,
+    inspect,
+};
 pub use embedded::{FjallOptions, FjallStore, remove_unfinished};
 pub use memory::MemoryStore;
 pub use metered::MeteredStore;

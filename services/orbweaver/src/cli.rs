@@ -50,6 +50,9 @@ pub enum Command {
     #[cfg(feature = "cluster")]
     #[command(flatten)]
     Cluster(crate::cluster::args::ClusterCommand),
+    /// Check brokers, topics, stages, crawls, store and disk of a cluster, and name remedies.
+    #[cfg(feature = "cluster")]
+    Doctor(Box<crate::doctor::args::DoctorArgs>),
     /// Report on the results of a crawl.
     #[command(subcommand)]
     Report(crate::report::args::ReportCommand),

@@ -5,6 +5,7 @@
 //! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
 //! | [`export`] | results as files, each line exactly once |
 //! | `cluster` | `orbweaver crawl --brokers`, `seed`, `status`, `crawls`, `site`, `topics`, `consumers`, `dead-letters` |
+//! | `doctor` | `orbweaver doctor`: checks of everything that a cluster needs, with remedies |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`report`] | `orbweaver report links`: broken links, redirects and titles of a crawl |
 //! | [`rank`] | `orbweaver rank`: importance of sites by the links between them, as weights |
@@ -17,7 +18,7 @@
 //! | [`logging`] | logging to `orbweaver.log` or stderr |
 //! | [`cli`], `output`, [`exit`] | command line, output, exit codes |
 //!
-//! `cluster` requires the feature of the same name.
+//! `cluster` and `doctor` require the feature `cluster`.
 
 // A closed pipe must not end a command: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -31,6 +32,8 @@ pub mod cli;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod crawl;
+#[cfg(feature = "cluster")]
+pub mod doctor;
 pub mod durable;
 pub mod exit;
 pub mod export;
@@ -66,6 +69,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         cli::Command::Crawl(args) => run_crawl(args, &matches),
         #[cfg(feature = "cluster")]
         cli::Command::Cluster(command) => cluster::run(command),
+        #[cfg(feature = "cluster")]
+        cli::Command::Doctor(args) => doctor::run(args),
         cli::Command::Report(command) => report::run(command),
         cli::Command::Export(args) => shards::run(args),
         cli::Command::Rank(args) => rank::run(args),

@@ -28,7 +28,17 @@ pub fn to_file(dir: &Path) -> Result<(), Failure> {
 
 /// Logs to stderr, by default `warn` and above.
 pub fn to_stderr() -> Result<(), Failure> {
-    let filter = filter("warn")?;
+    to_stderr_from("warn")
+}
+
+/// Logs to stderr if `ORBWEAVER_LOG` is set: for a command that reports the failures of its clients itself.
+#[cfg(feature = "cluster")]
+pub fn to_stderr_on_request() -> Result<(), Failure> {
+    to_stderr_from("off")
+}
+
+fn to_stderr_from(level: &str) -> Result<(), Failure> {
+    let filter = filter(level)?;
     // <https://no-color.org>
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // Already set if a command connects twice.

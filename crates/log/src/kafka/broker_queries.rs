@@ -38,7 +38,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 /// Maximum number of cached group clients, one per group.
 const GROUPS_KEPT: usize = 32;
 
-type Client = BaseConsumer<LoggingContext>;
+pub(super) type Client = BaseConsumer<LoggingContext>;
 
 /// Topic-partitions with their topic names on the brokers.
 pub(super) type Named = Vec<(TopicPartition, Arc<str>)>;
@@ -106,6 +106,14 @@ impl BrokerQueries {
             answer.await.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())))
         })
         .await
+    }
+
+    /// Runs a query with the client that belongs to no group.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        request: impl Fn(&Client, Duration) -> Result<T, LogError> + Send + Sync + 'static,
+    ) -> Result<T, LogError> {
+        self.query(self.client.clone(), self.patience, request).await
     }
 
     /// Repeats a query for up to `patience` while the brokers are unavailable.

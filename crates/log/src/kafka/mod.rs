@@ -22,6 +22,7 @@
 //! | `rebalance`, `member_partitions`, `subscription` | a member's rebalance events, partitions and topics (pure) |
 //! | `pool`, `reader`, `eof` | shared consumers, readers, the end of a partition |
 //! | `broker_queries`, `session` | bounds, timestamps, commits, deletion; session timeouts |
+//! | `cluster_view` | brokers, replicas and groups, for diagnoses |
 //! | `message` | conversion of records |
 //! | `login` | failed logins (pure) |
 
@@ -29,6 +30,7 @@ mod acknowledged;
 mod blocking_ops;
 mod broker_queries;
 mod client;
+mod cluster_view;
 mod config;
 mod consumer;
 mod eof;
@@ -53,6 +55,7 @@ use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::{Millis, Topic};
 use orbweaver_settings::Section as _;
 
+pub use cluster_view::{Broker, ClusterView, GroupView, Replicas};
 pub use config::{GroupProtocol, KafkaConfig};
 pub use session::{SESSION_TIMEOUT, Session};
 

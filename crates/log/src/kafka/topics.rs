@@ -264,6 +264,13 @@ impl TopicProblem {
 
 /// Compares the topics on the brokers with what the pipeline needs. Returns no faults if all is well.
 pub async fn check(log: &KafkaLog) -> Result<Vec<TopicProblem>, LogError> {
+    let mut faults = check_settings(log).await?;
+    faults.extend(check_commits(log).await?);
+    Ok(faults)
+}
+
+/// Compares the topics on the brokers with the required ones, without the commits of groups.
+pub async fn check_settings(log: &KafkaLog) -> Result<Vec<TopicProblem>, LogError> {
     log.refresh(log.config.connect_patience).await?;
     let counts: Vec<(&TopicDescription, Option<Partition>)> =
         topic::topics().iter().map(|description| (description, log.partitions(description.topic).ok())).collect();
@@ -295,6 +302,13 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<TopicProblem>, LogError> {
             faults.push(TopicProblem::Setting { name, key, found, wanted, reason, brokers });
         }
     }
+    Ok(faults)
+}
+
+/// Returns the declared groups without a commit on existing topics. Brokers that have no commits yet create their topic
+/// for them at this request.
+pub async fn check_commits(log: &KafkaLog) -> Result<Vec<TopicProblem>, LogError> {
+    let mut faults = vec![];
     for (group, topics) in topic::groups() {
         let topics: Vec<Topic> = topics.iter().copied().filter(|topic| log.partitions(*topic).is_ok()).collect();
         let missing = without_commit(log, group, &topics).await?;
@@ -373,6 +387,14 @@ async fn without_commit(log: &KafkaLog, group: &str, topics: &[Topic]) -> Result
     let tps = topic_partitions(log, topics)?;
     let commits = log.committed(group, &tps).await?;
     Ok(tps.into_iter().zip(commits).filter(|(_, commit)| commit.is_none()).map(|(tp, _)| tp).collect())
+}
+
+/// Returns the number of replicas in sync that an append to each existing topic needs, by name on the brokers.
+pub async fn min_in_sync(log: &KafkaLog) -> Result<BTreeMap<String, usize>, LogError> {
+    let present = topic::topics().iter().filter(|description| log.partitions(description.topic).is_ok());
+    let described = described(log, &present.collect::<Vec<_>>()).await?;
+    let min = |settings: BTreeMap<String, String>| settings.get("min.insync.replicas")?.parse().ok();
+    Ok(described.into_iter().filter_map(|(name, settings)| Some((name, min(settings)?))).collect())
 }
 
 /// Returns the settings of topics, by name and key.

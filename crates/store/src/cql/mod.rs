@@ -13,6 +13,7 @@
 
 mod config;
 mod failure;
+mod inspect;
 mod links;
 mod rows;
 mod schema;
@@ -38,6 +39,7 @@ use tokio::sync::Semaphore;
 
 pub use self::config::{CqlConfig, CqlConsistency};
 use self::failure::Failure;
+pub use self::inspect::{Inspection, KeyspaceSeen, MigrationSeen, MigrationState, NodeClock, NodeSeen, inspect};
 use self::links::{ChunkColumns, Collected};
 use self::rows::{
     CaptureColumns, ContentColumns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns, SitePageColumns,

@@ -20,14 +20,14 @@ use super::failure::{Failure, Kind};
 use crate::StoreError;
 
 /// Migration: number, name and statements.
-struct Migration {
-    number: i32,
-    name: &'static str,
-    text: &'static str,
+pub(super) struct Migration {
+    pub(super) number: i32,
+    pub(super) name: &'static str,
+    pub(super) text: &'static str,
 }
 
 /// All migrations, in order. A released one is never changed.
-const MIGRATIONS: [Migration; 3] = [
+pub(super) const MIGRATIONS: [Migration; 3] = [
     Migration { number: 1, name: "pages", text: include_str!("../../../../schemas/cql/0001-pages.cql") },
     Migration { number: 2, name: "captures", text: include_str!("../../../../schemas/cql/0002-captures.cql") },
     Migration { number: 3, name: "site-pages", text: include_str!("../../../../schemas/cql/0003-site-pages.cql") },
@@ -78,7 +78,7 @@ fn statements(text: &str) -> Vec<String> {
     statements.filter(|statement| !statement.is_empty()).collect()
 }
 
-fn checksum(text: &str) -> String {
+pub(super) fn checksum(text: &str) -> String {
     format!("{:032x}", xxh3_128(statements(text).join(";").as_bytes()))
 }
 

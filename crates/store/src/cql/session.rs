@@ -17,7 +17,7 @@ use crate::{StoreError, StoreMetrics};
 
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for opening a session, including discovery of the cluster.
-const OPENING_TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const OPENING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval and timeout of keepalive requests; a connection without a response is dropped, since a hanging server does
 /// not close it.
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ impl PreparedSession {
     }
 }
 
-fn builder(config: &CqlConfig) -> Result<SessionBuilder, String> {
+pub(super) fn builder(config: &CqlConfig) -> Result<SessionBuilder, String> {
     let consistency = match config.consistency {
         CqlConsistency::One => Consistency::One,
         CqlConsistency::LocalOne => Consistency::LocalOne,

@@ -57,6 +57,17 @@ pub fn cql_config(nodes: &str, keyspace: &str, replication: u8) -> Result<CqlCon
     orbweaver_process::cql_settings(flags).map_err(|faults| usage(&faults))
 }
 
+/// Returns the client configuration for the store, without the settings that only matter when it is created; nodes are
+/// those of the environment if `None`.
+///
+/// # Errors
+/// Returns the invalid settings, each with its origin.
+pub fn cql_settings(nodes: Option<&str>, keyspace: &str) -> Result<CqlConfig, Failure> {
+    let mut flags = vec![("--keyspace", "cql.keyspace".to_owned(), keyspace.to_owned())];
+    flags.extend(nodes.map(|nodes| ("--cql", "cql.nodes".to_owned(), nodes.to_owned())));
+    orbweaver_process::cql_settings(flags).map_err(|faults| usage(&faults))
+}
+
 fn usage(faults: &[SettingError]) -> Failure {
     Failure::Usage(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }

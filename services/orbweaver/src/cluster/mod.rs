@@ -20,7 +20,7 @@
 //! | [`dead_letters`] | `orbweaver dead-letters`: lists and replays |
 
 pub mod args;
-mod caps;
+pub(crate) mod caps;
 mod collector;
 pub mod connection;
 pub mod consumers;

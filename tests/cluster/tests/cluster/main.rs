@@ -7,6 +7,7 @@ mod consumers;
 mod crawl;
 mod crawls;
 mod deletion;
+mod doctor;
 mod heavy;
 mod memory;
 mod process;
