@@ -276,6 +276,14 @@ fn pages_in_a_circle_keep_their_own_states() {
     }
 }
 
+#[test]
+fn ten_canonical_urls_are_followed_and_of_more_none() {
+    let chain = |length| (0..length).fold(Rows::default(), |rows, number| rows.canonical(number, other(number + 1)));
+    let (ten, eleven) = (chain(10).page(10, OutcomeKind::Fetched), chain(11).page(11, OutcomeKind::Fetched));
+    assert_eq!(end_of(&ten), (url(10), 10, None));
+    assert_eq!(end_of(&eleven), (url(0), 0, Some((url(1), Objection::TooLong))));
+}
+
 proptest! {
     /// Redirects and declarations of pages of one site, at random.
     #[test]
