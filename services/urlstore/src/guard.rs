@@ -26,6 +26,9 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
+/// Maximum length of the target of a request in the log.
+const MAX_LOGGED_BYTES: usize = 300;
+
 /// Answers a request, unless it is not admitted.
 pub(crate) async fn guard(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
@@ -52,10 +55,16 @@ pub(crate) async fn guard(State(api): State<Arc<Api>>, mut request: Request, nex
     let status = response.status().as_u16();
     if required(&method, uri.path()) > Scope::Read {
         let token = name.as_deref().unwrap_or("none");
-        tracing::info!(target: "audit", token, %method, target = %uri, status, "a request to change a crawl was answered");
+        let target = shortened(uri.path_and_query().map_or("", |target| target.as_str()));
+        tracing::info!(target: "audit", token, %method, target, status, "a request to change a crawl was answered");
     }
     api.metrics.answered(uri.path(), status, begun.elapsed());
     response
+}
+
+/// Returns the beginning of a target, for the log: clients without a token must not fill the disk.
+fn shortened(target: &str) -> &str {
+    &target[..target.floor_char_boundary(MAX_LOGGED_BYTES)]
 }
 
 /// Returns the scope that a request requires: all methods other than these change something.
@@ -103,8 +112,8 @@ fn admitted(api: &Api, caller: Caller, (method, path): (&Method, &str)) -> Resul
     }
 }
 
-/// Returns the token of a request. Without one, the request has to name this machine: the browser of a user would also send one for another
-/// site whose name leads here (DNS rebinding).
+/// Returns the token of a request. Without one, the request has to name this machine: the browser of a user would also send one
+/// for another site whose name leads here (DNS rebinding).
 fn caller(api: &Api, headers: &HeaderMap, uri: &Uri) -> Result<Caller, Problem> {
     let Some(tokens) = &api.tokens else {
         let host =
@@ -130,6 +139,14 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_beginning_of_a_long_target_is_logged() {
+        let long = format!("/v1/site?site={}", "a".repeat(60_000));
+        assert_eq!((shortened("/v1/site?site=a"), shortened(&long)), ("/v1/site?site=a", &long[..300]));
+        assert_eq!(shortened(&"é".repeat(151)).len(), 300);
+        assert_eq!(shortened(&format!("/{}", "é".repeat(151))).len(), 299);
+    }
 
     #[test]
     fn only_names_that_always_mean_this_machine_are_loopback() {
