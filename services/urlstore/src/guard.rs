@@ -55,8 +55,8 @@ pub(crate) async fn guard(State(api): State<Arc<Api>>, mut request: Request, nex
     let status = response.status().as_u16();
     if required(&method, uri.path()) > Scope::Read {
         let token = name.as_deref().unwrap_or("none");
-        let target = shortened(uri.path_and_query().map_or("", |target| target.as_str()));
-        tracing::info!(target: "audit", token, %method, target, status, "a request to change a crawl was answered");
+        let path = shortened(uri.path_and_query().map_or("", |path| path.as_str()));
+        tracing::info!(target: "audit", token, %method, path, status, "a request to change a crawl was answered");
     }
     api.metrics.answered(uri.path(), status, begun.elapsed());
     response

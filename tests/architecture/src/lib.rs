@@ -16,5 +16,5 @@ pub use links::dead_links;
 pub use named_tests::missing_tests;
 pub use prose::Prose;
 pub use protocol::Protocol;
-pub use source::{MAX_LINES, forbidden_names, metrics_without_alert, too_long, unfinished};
+pub use source::{MAX_LINES, fields_named_as_log_keys, forbidden_names, metrics_without_alert, too_long, unfinished};
 pub use workspace::{Dependency, Package, files_below, packages, root};

@@ -32,6 +32,39 @@ pub fn unfinished(path: &Path, text: &str) -> Vec<String> {
     lines.map(|(number, line)| format!("{}:{}: {}", path.display(), number + 1, line.trim())).collect()
 }
 
+/// Keys that each JSON line of a log has by itself.
+const LOG_KEYS: [&str; 4] = ["timestamp", "level", "message", "target"];
+
+/// Returns log statements with a field whose name is a key of each JSON line: readers of JSON keep one of the two. The target of
+/// a statement (`target: "…"`) is no field.
+#[must_use]
+pub fn fields_named_as_log_keys(path: &Path, text: &str) -> Vec<String> {
+    let mut found = vec![];
+    for (at, macros) in text.match_indices("tracing::") {
+        let rest = &text[at + macros.len()..];
+        let Some((_, arguments)) =
+            rest.split_once("!(").filter(|(level, _)| level.bytes().all(|b| b.is_ascii_lowercase()))
+        else {
+            continue;
+        };
+        // Texts and nested calls may contain anything; the fields come first.
+        let fields = arguments.split([';', '"']).next().unwrap_or_default();
+        let fields = if fields.trim_end().ends_with("target:") {
+            arguments.splitn(3, '"').nth(2).and_then(|rest| rest.split([';', '"']).next()).unwrap_or_default()
+        } else {
+            fields
+        };
+        let names = fields.split(',').map(|field| field.split('=').next().unwrap_or_default());
+        for name in names.map(|name| name.trim().trim_start_matches(['%', '?'])) {
+            if LOG_KEYS.contains(&name) {
+                let line = text[..at].lines().count().max(1);
+                found.push(format!("{}:{line}: a log line has the key `{name}` already", path.display()));
+            }
+        }
+    }
+    found
+}
+
 /// Returns constants of `metrics.rs` whose name does not start with `prefix`, and public ones whose doc comment does
 /// not state when to alert.
 #[must_use]
@@ -83,6 +116,22 @@ mod tests {
         let text = format!("fn a() {{\n    {}\"later\")\n}}", concat!("to", "do!("));
         assert_eq!(unfinished(Path::new("a.rs"), &text).len(), 1);
         assert!(unfinished(Path::new("a.rs"), &text)[0].starts_with("a.rs:2: "));
+    }
+
+    #[test]
+    fn a_field_with_the_name_of_a_key_of_each_log_line_is_found() {
+        let found =
+            |statement: &str| fields_named_as_log_keys(Path::new("a.rs"), &format!("fn a() {{\n{statement}\n}}"));
+        let call = concat!("trac", "ing::info!(");
+        for bad in
+            ["target, \"x\");", "target: \"audit\", %target, \"x\");", "a, level = b.c(), \"x\");", "?message, \"x\");"]
+        {
+            assert_eq!(found(&format!("{call}{bad}")).len(), 1, "{bad}");
+        }
+        for good in ["target: \"audit\", path, \"the target\");", "a = target, \"x, target, y\");", "targets, \"x\");"]
+        {
+            assert_eq!(found(&format!("{call}{good}")), [""; 0], "{good}");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use orbweaver_architecture_tests::{
-    Package, Prose, Protocol, arrows_that_point_up, dead_links, files_below, forbidden_names, libraries_of_others,
-    metrics_without_alert, missing_tests, packages, root, too_long, unfinished,
+    Package, Prose, Protocol, arrows_that_point_up, dead_links, fields_named_as_log_keys, files_below, forbidden_names,
+    libraries_of_others, metrics_without_alert, missing_tests, packages, root, too_long, unfinished,
 };
 
 fn none(findings: &[String]) {
@@ -92,6 +92,11 @@ fn every_package_with_a_program_has_integration_tests_since_cargo_builds_it_for_
 #[test]
 fn nothing_is_left_to_be_done_later() {
     none(&sources().iter().flat_map(|(path, text)| unfinished(path, text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_field_of_a_log_line_hides_a_key_of_the_line() {
+    none(&sources().iter().flat_map(|(path, text)| fields_named_as_log_keys(path, text)).collect::<Vec<_>>());
 }
 
 #[test]
