@@ -27,7 +27,7 @@ pub struct UrlstoreConfig {
     pub token_rate: usize,
     /// PEM file with the certificate of the API, and those of its authorities after it. Not set: no TLS.
     ///
-    /// It is read again each minute.
+    /// A renewed file applies within a minute.
     pub tls_certificate: Option<String>,
     /// PEM file with the private key of the certificate.
     pub tls_key: Option<String>,

@@ -1,6 +1,7 @@
 //! Performs the lookups of contents on the store and the archive.
 
 use bytes::Bytes;
+use orbweaver_messages::Millis;
 use orbweaver_store::CaptureRow;
 
 use crate::{
@@ -52,6 +53,18 @@ impl<'a> Records<'a> {
                 Step::Ended(problem) => return Err(problem),
             };
         }
+    }
+}
+
+/// Reads the newest archived response of a page, with the time of its fetch.
+pub(crate) async fn newest(api: &Api, located: &Located) -> Result<(Archived, Millis), Problem> {
+    let mut records = Records::of(api, located).await?;
+    loop {
+        let (row, further) = records.next().await?;
+        if let Some(archived) = archived(api, &row).await? {
+            return Ok((archived, row.at_ms));
+        }
+        records = further;
     }
 }
 

@@ -147,7 +147,7 @@ impl Resolving {
     pub fn page(self, row: Option<PageRow>) -> Step {
         match row {
             Some(row) if self.follows && is_success(&row) => Step::Canonical(self, Box::new(row)),
-            _ if !self.pages.is_empty() => self.ends_before(Objection::NotFetched),
+            _ if !self.pages.is_empty() => self.ends_at_page(Some(Objection::NotFetched)),
             None => self.ends(Ending::Unknown, None),
             Some(row) if self.follows && row.outcome == OutcomeKind::Redirected.name() => {
                 Step::Redirect(self, Box::new(row))
@@ -186,7 +186,7 @@ impl Resolving {
             || target.as_ref().is_some_and(|target| target.fingerprint == self.at.fingerprint);
         if let Some(last) = self.pages.last() {
             if last.state.site != state.site && !names_itself {
-                return self.ends_before(Objection::NotConfirmed);
+                return self.ends_at_page(Some(Objection::NotConfirmed));
             }
             let urls = (last.state.url.clone(), last.declared.clone().unwrap_or_default());
             self.chain.push(hop(HopKind::Canonical, urls, None, last.state.fetched_at_ms));
@@ -199,12 +199,12 @@ impl Resolving {
         self.pages.push(Reached { identity: self.at.clone(), state, declared });
         match target {
             _ if !leads_on => self.ends_at_page(None),
-            None => self.ends_before(Objection::InvalidTarget),
+            None => self.ends_at_page(Some(Objection::InvalidTarget)),
             Some(target) if self.pages.iter().any(|page| page.identity.fingerprint == target.fingerprint) => {
                 self.ends_before_all(Objection::Loop)
             }
             // It redirects to one of the pages, which does not depend on the beginning.
-            Some(target) if self.seen.contains(&target.fingerprint) => self.ends_before(Objection::Loop),
+            Some(target) if self.seen.contains(&target.fingerprint) => self.ends_at_page(Some(Objection::Loop)),
             Some(_) if self.pages.len() > MAX_HOPS => self.ends_before_all(Objection::TooLong),
             Some(target) => self.looks_up(target),
         }
@@ -219,11 +219,6 @@ impl Resolving {
         Step::Page(Self { at: target, ..self })
     }
 
-    /// Ends at the last page, whose canonical URL is not followed.
-    fn ends_before(self, reason: Objection) -> Step {
-        self.ends_at_page(Some(reason))
-    }
-
     /// Ends at the first page: no canonical URL is followed.
     fn ends_before_all(mut self, reason: Objection) -> Step {
         self.chain.retain(|hop| hop.kind == HopKind::Redirect);
@@ -231,6 +226,7 @@ impl Resolving {
         self.ends_at_page(Some(reason))
     }
 
+    /// Ends at the last page; with an objection, its canonical URL is not followed.
     fn ends_at_page(mut self, objection: Option<Objection>) -> Step {
         let Some(Reached { identity, state, declared }) = self.pages.pop() else {
             return self.ends(Ending::Unknown, None);

@@ -124,8 +124,8 @@ fn deleted(stage: &StageSeen) -> Option<Finding> {
             "deleted before it was processed: {}, {from} to {to} of partition {partition}{more}",
             count(offsets, "offset")
         ),
-        "these records are lost to this stage: correct the retention (orbweaver topics check names it), then fetch again what is \
-         missing (orbweaver recrawl)",
+        "these records are lost to this stage: correct the retention (orbweaver topics check names it), then fetch the \
+         missing pages again (orbweaver recrawl)",
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use orbweaver_log::kafka::{Replicas, topics::TopicProblem};
 
-use super::finding::{Finding, count, listed};
+use super::finding::{Finding, Level, count, listed};
 
 /// A topic on the brokers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,34 +110,30 @@ pub fn replicas(topics: &[TopicSeen], brokers: usize) -> Vec<Finding> {
         at.leader.is_some() && at.in_sync.len() >= topic.min_in_sync && at.in_sync.len() < at.replicas.len()
     });
     let mut found = vec![];
-    if !leaderless.is_empty() {
-        found.push(Finding::bad(
-            "replicas",
-            format!("{} without a leader: {}", count(leaderless.len() as u64, "partition"), listed(&leaderless)),
+    for (partitions, level, state, advice) in [
+        (
+            leaderless,
+            Level::Bad,
+            "without a leader",
             "start the brokers that hold them: nothing can be read or written there",
-        ));
-    }
-    if !refusing.is_empty() {
-        found.push(Finding::bad(
-            "replicas",
-            format!(
-                "{} with fewer replicas in sync than `min.insync.replicas`: {}",
-                count(refusing.len() as u64, "partition"),
-                listed(&refusing)
-            ),
+        ),
+        (
+            refusing,
+            Level::Bad,
+            "with fewer replicas in sync than `min.insync.replicas`",
             "start the missing brokers: these partitions refuse every append",
-        ));
-    }
-    if !behind.is_empty() {
-        found.push(Finding::warn(
-            "replicas",
-            format!(
-                "{} with replicas that are not in sync: {}",
-                count(behind.len() as u64, "partition"),
-                listed(&behind)
-            ),
+        ),
+        (
+            behind,
+            Level::Warn,
+            "with replicas that are not in sync",
             "start the missing brokers, or wait until they have caught up",
-        ));
+        ),
+    ] {
+        if !partitions.is_empty() {
+            let seen = format!("{} {state}: {}", count(partitions.len() as u64, "partition"), listed(&partitions));
+            found.push(Finding { level, ..Finding::warn("replicas", seen, advice) });
+        }
     }
     let single: Vec<&str> = topics
         .iter()
@@ -164,7 +160,6 @@ pub fn replicas(topics: &[TopicSeen], brokers: usize) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Level;
 
     fn topic(name: &str, min_in_sync: usize, partitions: &[(Option<i32>, &[i32], &[i32])]) -> TopicSeen {
         let partitions = partitions.iter().zip(0..).map(|((leader, replicas, in_sync), partition)| Replicas {

@@ -2,28 +2,26 @@
 
 use std::sync::Arc;
 
+use crate::{
+    api::Api,
+    contents,
+    document::{self, Form},
+    lookup,
+    openapi::{Large, Of, Refused},
+    parameters::Parameters,
+    problem::{Kind, Problem},
+    responses, validators,
+};
 use axum::{
     body::Body,
     extract::{RawQuery, State},
     http::{HeaderMap, HeaderValue, header},
     response::Response,
 };
-use orbweaver_store::CaptureRow;
-
-use crate::{
-    api::Api,
-    contents::{self, Records},
-    document::{self, Form},
-    lookup::{self, Located},
-    openapi::{Large, Of, Refused},
-    parameters::Parameters,
-    problem::{Kind, Problem},
-    responses, validators,
-};
 
 /// Document of a URL: text, main text, Markdown, facts and links, extracted from its newest archived content.
 ///
-/// It has the fields of a record of `crawl.documents`, as `orbweaver extract` returns them; the seed metadata, visits and
+/// A document has the fields of a record of `crawl.documents`, as `orbweaver extract` returns them; the seed metadata, visits and
 /// near-duplicates of the crawl are not known. `as` selects its main text alone.
 #[utoipa::path(
     get,
@@ -54,32 +52,15 @@ async fn of(api: &Api, headers: &HeaderMap, query: Option<&str>) -> Result<Respo
     // Never closed.
     let _permit = api.large.acquire().await.ok();
     let located = lookup::locate(api, &parameters).await?;
-    let mut records = Records::of(api, &located).await?;
-    loop {
-        let (row, further) = records.next().await?;
-        if let Some(response) = read(api, (headers, &located), &row, form).await? {
-            return Ok(response);
-        }
-        records = further;
-    }
-}
-
-/// Reads a record, and extracts its document; `None`: its file is not in the archive.
-async fn read(
-    api: &Api,
-    (headers, located): (&HeaderMap, &Located),
-    row: &CaptureRow,
-    form: Form,
-) -> Result<Option<Response>, Problem> {
-    let Some(archived) = contents::archived(api, row).await? else { return Ok(None) };
-    let (page, at_ms) = (located.page(), row.at_ms);
+    let (archived, at_ms) = contents::newest(api, &located).await?;
+    let page = located.page();
     let written = tokio::task::spawn_blocking(move || document::written(&archived, &page, at_ms, form)).await;
     let written = written.map_err(|error| Problem::new(Kind::Damaged, format!("the extraction failed: {error}")))??;
     let tag = validators::tag(&written);
     if responses::is_known(headers, &tag) {
-        return Ok(Some(responses::not_modified(&tag)));
+        return Ok(responses::not_modified(&tag));
     }
     let mut response = Response::new(Body::from(written));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
-    Ok(Some(responses::with_tag(response, &tag)))
+    Ok(responses::with_tag(response, &tag))
 }

@@ -111,7 +111,7 @@ async fn served(web: &[Answer], dir: &Path) -> Router {
 async fn check(router: &Router, web: &[Answer], from: usize) {
     let end = truth(web, from);
     let of = async |route: &str, more: &str| get(router, &format!("{route}?url={}{more}", url(from))).await;
-    let told = |answer: &Value| answer["resolution"]["url"].as_str().map(str::to_owned);
+    let end_of = |answer: &Value| answer["resolution"]["url"].as_str().map(str::to_owned);
     let (found, by_itself) = (of("/v1/url", "").await, of("/v1/url", "&resolve=no").await);
     if web[end] == Unknown {
         assert_eq!(found.status, if from == end { 404 } else { 200 }, "{web:?} {from}");
@@ -124,12 +124,12 @@ async fn check(router: &Router, web: &[Answer], from: usize) {
         }
         return;
     }
-    assert_eq!(told(&found.json()), Some(url(end)), "{web:?} {from}");
+    assert_eq!(end_of(&found.json()), Some(url(end)), "{web:?} {from}");
     assert_eq!(found.json()["state"]["url"], url(end), "{web:?} {from}");
     assert_eq!(by_itself.json()["state"]["url"], url(from), "{web:?} {from}");
     for route in ["/v1/history", "/v1/links", "/v1/captures"] {
         let answer = of(route, "").await.json();
-        assert_eq!((told(&answer), &answer["url"]), (Some(url(end)), &json!(url(from))), "{route} {web:?} {from}");
+        assert_eq!((end_of(&answer), &answer["url"]), (Some(url(end)), &json!(url(from))), "{route} {web:?} {from}");
         assert_eq!(of(route, "&resolve=no").await.json()["resolution"], Value::Null, "{route}");
     }
     if matches!(web[end], Plain | Declares(_)) {
